@@ -7,6 +7,8 @@
 use std::sync::LazyLock;
 
 use super::action::{ActionSet, index_of, s3_actions};
+use super::bytes::allocated;
+use super::limits::NAME_BYTES_MAX;
 use super::pattern::{Glob, Pattern, TextForm};
 
 /// A name of an action of S3, in lower case: texts are compared without regard to case.
@@ -28,9 +30,6 @@ static LOWER_NAMES: LazyLock<Vec<LowerName>> = LazyLock::new(|| {
     };
     s3_actions().map(lower).collect()
 });
-
-/// Bytes of a name, at most: a match has a bit for each of them and one more.
-const NAME_BYTES_MAX: usize = 63;
 
 /// `Action` or `NotAction`.
 #[derive(Debug, Clone)]
@@ -68,7 +67,7 @@ impl ActionTest {
     /// Bytes that it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         let globs: usize = self.others.iter().map(Glob::heap_bytes).sum();
-        size_of::<Self>() + size_of_val(&*self.others) + globs
+        size_of::<Self>() + allocated(size_of_val(&*self.others)) + globs
     }
 
     pub(crate) const fn is_negated(&self) -> bool {
@@ -92,8 +91,8 @@ impl ActionTest {
 
 /// The actions of S3 whose names a text in lower case matches.
 ///
-/// Bit `n` of a state is set where the bytes that were walked match the first `n` letters and `?` of the text,
-/// with all `*` before and between them.
+/// Bit `n` of a state is set where the bytes that were walked match the first `n` letters and `?` of the
+/// text, with all `*` before and between them.
 fn of_s3(text: &str) -> ActionSet {
     let (mut stars, mut any_one, mut letters, mut place) = (0_u64, 0_u64, [0_u64; 128], 0);
     for byte in text.bytes() {
@@ -161,9 +160,9 @@ mod tests {
     }
 
     fn names_of(text: &str) -> Vec<&'static str> {
-        let (test, each) = ActionTest::parse(&[text], false);
-        assert_eq!(each, [test.of_s3]);
-        let names = s3_actions().enumerate().filter(|(index, _)| test.of_s3.has(*index));
+        let (read, each) = ActionTest::parse(&[text], false);
+        assert_eq!(each, [read.of_s3]);
+        let names = s3_actions().enumerate().filter(|(index, _)| read.of_s3.has(*index));
         names.map(|(_, (name, _))| name).collect()
     }
 

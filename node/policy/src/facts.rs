@@ -36,8 +36,8 @@ impl<'a, T: Into<Values<'a>>> From<Option<T>> for Values<'a> {
 /// The facts of one request.
 ///
 /// Asked only for keys that a statement names which may match the request and that its action has
-/// ([`KeyName::is_of`]), and never for those of the identity (`aws:username`, `aws:PrincipalTag/...`): a value
-/// that is dear to make costs nothing elsewhere.
+/// ([`KeyName::is_of`]), and never for those of the identity (`aws:username`, `aws:PrincipalTag/...`): a
+/// value that is dear to make costs nothing elsewhere.
 pub trait Facts {
     /// The values of a key. `tag` is the key of the tag for a name that takes one ([`KeyName::takes_tag`]),
     /// as the policy writes it, else empty. Booleans are `true` and `false`, times ISO 8601 or seconds since

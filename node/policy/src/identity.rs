@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::bytes::SHARED_BYTES;
 use super::caller::{Caller, CallingUser};
 use super::policy::Policy;
 
@@ -46,6 +47,16 @@ impl Identity {
                 policies: vec![],
             }),
         }
+    }
+
+    /// Bytes that it takes in memory, each of its policies in full: others may share them.
+    pub fn bytes(&self) -> usize {
+        let policies: &[_] = match self {
+            Self::Root | Self::Anonymous => &[],
+            Self::User(user) => &user.policies,
+        };
+        let of_policies = policies.iter().map(|policy| size_of_val(policy) + SHARED_BYTES + policy.bytes());
+        size_of::<Self>() + self.heap_bytes() + of_policies.sum::<usize>()
     }
 
     /// Bytes that it keeps beside itself, without its policies.

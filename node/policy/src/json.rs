@@ -1,5 +1,6 @@
 //! A JSON document, bounded in depth, in which a key stands once: what every policy is read from.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
@@ -96,7 +97,7 @@ impl<'de> Visitor<'de> for NestedValue {
     fn visit_map<A: MapAccess<'de>>(self, mut elements: A) -> Result<Json, A::Error> {
         let below = self.below()?;
         let mut members: Vec<(String, Json)> = Vec::new();
-        let mut names = std::collections::HashSet::new();
+        let mut names = HashSet::new();
         while let Some(name) = elements.next_key::<String>()? {
             if !names.insert(name.clone()) {
                 return Err(A::Error::custom("a member stands twice"));
@@ -108,31 +109,25 @@ impl<'de> Visitor<'de> for NestedValue {
 }
 
 impl Json {
-    /// A text, or a list of texts; none if it is anything else.
+    /// A text, or the texts of a list, each once; none if it is anything else.
     pub(crate) fn texts(&self) -> Option<Vec<&str>> {
-        let text = |json: &'_ Json| matches!(json, Json::Text(_));
-        match self {
-            Self::Text(one) => Some(vec![one]),
-            Self::List(elements) if elements.iter().all(text) => {
-                Some(elements.iter().filter_map(Json::as_text).collect())
-            }
-            _ => None,
-        }
+        self.each_once(Self::as_text)
     }
 
     /// As [`Json::texts`]; numbers and booleans count as texts, too.
     pub(crate) fn values(&self) -> Option<Vec<&str>> {
-        match self {
-            Self::Text(one) | Self::Scalar(one) => Some(vec![one]),
-            Self::List(elements) => elements
-                .iter()
-                .map(|element| match element {
-                    Self::Text(one) | Self::Scalar(one) => Some(one.as_str()),
-                    _ => None,
-                })
-                .collect(),
+        self.each_once(|element| match element {
+            Self::Text(one) | Self::Scalar(one) => Some(one),
             _ => None,
-        }
+        })
+    }
+
+    fn each_once(&self, text: impl Fn(&Self) -> Option<&str>) -> Option<Vec<&str>> {
+        let Self::List(elements) = self else { return Some(vec![text(self)?]) };
+        let mut texts: Vec<&str> = elements.iter().map(text).collect::<Option<_>>()?;
+        let mut found = HashSet::with_capacity(texts.len());
+        texts.retain(|text| found.insert(*text));
+        Some(texts)
     }
 
     pub(crate) fn as_text(&self) -> Option<&str> {

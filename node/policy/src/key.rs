@@ -1,9 +1,10 @@
 //! The condition keys of a request to S3 and of its caller, by name, and which actions have each.
 //!
-//! One table says it for both: of a request for another action the key is absent, whatever its headers are,
-//! and a new policy of a bucket has no condition by it on other actions alone.
+//! One table says it for both: of a request for another action the key is absent, also where a header has a
+//! value for it, and a new policy of a bucket has no condition by it on other actions alone.
 
 use super::action::ActionSet;
+use super::bytes::allocated;
 
 /// How a key is named and how many values it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,7 +312,7 @@ impl ConditionKey {
 
     /// Bytes that it keeps beside itself.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.tag.len() + self.text.len()
+        allocated(self.tag.len()) + allocated(self.text.len())
     }
 
     /// Whether no request has the key, although it is one of S3's or IAM's own. Those of AWS's other

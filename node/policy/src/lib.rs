@@ -12,6 +12,7 @@
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod limits;
+pub mod bytes;
 mod malformed;
 mod form;
 mod json;

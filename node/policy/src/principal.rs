@@ -1,5 +1,6 @@
 //! `Principal` and `NotPrincipal` of a bucket's policy: which identities a statement is about.
 
+use super::bytes::allocated;
 use super::caller::{ACCOUNT, CANONICAL_ID, Caller, ROOT_ARN};
 use super::json::Json;
 use super::malformed::Fault;
@@ -75,8 +76,11 @@ impl PrincipalTest {
     /// Bytes that it keeps beside itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         let Principals { users, ids, .. } = &self.principals;
-        let texts = users.iter().chain(ids);
-        texts.map(|text| size_of_val(text) + text.len()).sum()
+        let texts = |texts: &Vec<Box<str>>| {
+            let of_list = allocated(texts.capacity() * size_of::<Box<str>>());
+            of_list + texts.iter().map(|text| allocated(text.len())).sum::<usize>()
+        };
+        texts(users) + texts(ids)
     }
 
     pub(crate) fn users(&self) -> impl Iterator<Item = &str> {

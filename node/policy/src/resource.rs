@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::arn::ArnPattern;
+use super::bytes::allocated;
 use super::caller::Caller;
 use super::key::ConditionKey;
 use super::pattern::{Context, Glob};
@@ -57,7 +58,8 @@ impl ResourceTest {
 
     /// Bytes that it keeps beside itself.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.patterns) + self.patterns.iter().map(ArnPattern::heap_bytes).sum::<usize>()
+        let patterns = &*self.patterns;
+        allocated(size_of_val(patterns)) + patterns.iter().map(ArnPattern::heap_bytes).sum::<usize>()
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
@@ -166,9 +168,9 @@ impl BucketResources {
 
     /// Bytes that it keeps beside itself.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.keys)
+        allocated(size_of_val(&*self.keys))
             + self.keys.iter().map(Glob::heap_bytes).sum::<usize>()
-            + size_of_val(&*self.open)
+            + allocated(size_of_val(&*self.open))
             + self.open.iter().map(ArnPattern::heap_bytes).sum::<usize>()
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::action::{ActionSet, ActionTarget};
 use super::action_test::ActionTest;
 use super::arn::ArnPattern;
+use super::bytes::SHARED_BYTES;
 use super::caller::Caller;
 use super::condition::Condition;
 use super::form::PolicyForm;
@@ -56,6 +57,7 @@ impl Statement {
         let Self { effect: _, principals, actions, resources, conditions, has_idle_condition: _ } = self;
         size_of::<Self>()
             + principals.as_ref().map_or(0, PrincipalTest::heap_bytes)
+            + SHARED_BYTES
             + actions.bytes()
             + resources.heap_bytes()
             + conditions.iter().map(Condition::bytes).sum::<usize>()
@@ -217,8 +219,8 @@ impl<'a> Elements<'a> {
         Ok(ResourceTest { is_negated, patterns, when_unknown: effect == Effect::Deny })
     }
 
-    /// The actions that are about one of the resources, in a bucket's policy: each text of `Action` needs one.
-    /// `NotResource` leaves some of each kind.
+    /// The actions that are about one of the resources, in a bucket's policy: each text of `Action` needs
+    /// one. `NotResource` leaves some of each kind.
     fn applicable(&self, resources: &ResourceTest) -> ActionSet {
         let PolicyForm::Bucket { name } = self.form else { return ActionSet::all() };
         if resources.is_negated {

@@ -11,6 +11,7 @@
 //! document is read; what is read here may be any text, and matching it can only fail to allow.
 
 use bytes::Bytes;
+use sherd_policy::bytes::allocated;
 
 use crate::codec::{DecodeError, Reader, Writer};
 
@@ -104,6 +105,13 @@ impl Cors {
         self.rules.iter().find(|rule| rule.allows(request))
     }
 
+    /// Bytes that they keep beside themselves.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let rules = &self.rules;
+        let of_rules = rules.iter().map(CorsRule::heap_bytes).sum::<usize>();
+        allocated(rules.capacity() * size_of::<CorsRule>()) + of_rules
+    }
+
     /// The stored bytes.
     pub fn encode(&self) -> Bytes {
         let mut writer = Writer::new();
@@ -147,6 +155,23 @@ impl CorsRule {
         self.allowed_methods.contains(&method)
             && self.allowed_origins.iter().any(is_origin)
             && headers.iter().all(is_header)
+    }
+
+    /// Bytes that it keeps beside itself.
+    fn heap_bytes(&self) -> usize {
+        let Self {
+            id,
+            allowed_origins,
+            allowed_methods,
+            allowed_headers,
+            expose_headers,
+            max_age_seconds: _,
+        } = self;
+        let of_text = |text: &String| allocated(text.capacity());
+        let of_lists = [allowed_origins, allowed_headers, expose_headers].into_iter().map(|texts| {
+            allocated(texts.capacity() * size_of::<String>()) + texts.iter().map(of_text).sum::<usize>()
+        });
+        id.as_ref().map_or(0, of_text) + allocated(allowed_methods.capacity()) + of_lists.sum::<usize>()
     }
 
     fn put(&self, writer: &mut Writer) {

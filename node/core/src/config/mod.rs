@@ -19,9 +19,10 @@ pub use entry::{ConfigEntry, Generation};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sherd_policy::bytes::{SHARED_BYTES, allocated};
 
 use crate::codec::DecodeError;
-use crate::record::Entries;
+use crate::record::{Entries, Entry};
 use cors::Cors;
 use ownership::OwnershipControls;
 use policy::BucketPolicy;
@@ -88,8 +89,6 @@ macro_rules! kinds {
         pub struct BucketConfig {
             /// The entries that it was made of, those of unknown kinds too.
             entries: Entries,
-            /// Bytes of all kinds as they are stored, those in documents too.
-            stored_bytes: usize,
             $($field: Option<ParsedKind<$kind>>,)+
         }
 
@@ -104,6 +103,19 @@ macro_rules! kinds {
                 };
                 self.$field.as_ref().map(|parsed| parsed.as_ref().map_err(undecodable)).transpose()
             })+
+
+            /// Bytes that it keeps beside itself: its kinds as they are stored, and parsed.
+            pub fn heap_bytes(&self) -> usize {
+                let of_entry = |entry: &Entry| size_of::<Entry>() + allocated(entry.bytes.len());
+                let of_entries = self.entries.iter().map(of_entry).sum::<usize>();
+                $(
+                    let parsed = self.$field.as_ref().and_then(|parsed| parsed.as_ref().ok());
+                    let $field = parsed.map_or(0, |value| {
+                        SHARED_BYTES + allocated(size_of::<$kind>()) + value.heap_bytes()
+                    });
+                )+
+                of_entries $(+ $field)+
+            }
 
             fn parse(&mut self, kind: ConfigKind, bytes: Result<Bytes, DecodeError>) {
                 match kind {
@@ -142,11 +154,6 @@ impl BucketConfig {
         &self.entries
     }
 
-    /// Bytes of all kinds as they are stored.
-    pub const fn stored_bytes(&self) -> usize {
-        self.stored_bytes
-    }
-
     /// The documents that [`Self::of`] needs: those of kinds whose entries are not as in `before`.
     pub fn documents(entries: &Entries, before: Option<&Self>) -> Vec<(ConfigKind, Generation)> {
         let of_kind = |kind: &ConfigKind| {
@@ -167,11 +174,7 @@ impl BucketConfig {
         let mut config = Self { entries: entries.clone(), ..Self::default() };
         for &kind in ConfigKind::ALL {
             let Some(stored) = entries.get(kind.number()) else { continue };
-            config.stored_bytes += stored.len();
             let entry = ConfigEntry::decode(stored.clone());
-            if let Ok(ConfigEntry::Document { length, .. }) = &entry {
-                config.stored_bytes += usize::try_from(*length).unwrap_or(usize::MAX);
-            }
             match before.filter(|_| is_kept(before, kind, stored)) {
                 Some(before) => config.take_over(kind, before),
                 None => config.parse(kind, entry.and_then(|entry| entry.bytes(kind, documents))),
@@ -211,7 +214,7 @@ mod tests {
         both.set(0xff00, Bytes::from_static(b"a later kind"));
         let config = BucketConfig::of(&both, None, &[]);
         assert_eq!(config.cors().expect("decodes").map(|held| &**held), Some(&cors("https://a.example")));
-        assert_eq!((config.entries(), config.stored_bytes()), (&both, stored.len()));
+        assert_eq!(config.entries(), &both);
         assert_eq!(BucketConfig::default().cors(), Ok(None));
     }
 
@@ -233,7 +236,6 @@ mod tests {
         let read = [(ConfigKind::Cors, bytes.clone())];
         let first = BucketConfig::of(&of(1), None, &read);
         assert_eq!(first.cors().expect("decodes").map(|held| &**held), Some(&cors("https://b.example")));
-        assert_eq!(first.stored_bytes(), 21 + bytes.len());
         assert_eq!(BucketConfig::documents(&of(1), Some(&first)), []);
         assert_eq!(BucketConfig::of(&of(1), Some(&first), &[]), first);
         assert_eq!(BucketConfig::documents(&of(2), Some(&first)), [(ConfigKind::Cors, generation(2))]);

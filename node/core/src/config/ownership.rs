@@ -25,6 +25,12 @@ pub enum OwnershipControls {
 }
 
 impl OwnershipControls {
+    /// Bytes that it keeps beside itself.
+    #[expect(clippy::unused_self, reason = "each kind of configuration is asked")]
+    pub(super) const fn heap_bytes(self) -> usize {
+        0
+    }
+
     /// The stored bytes.
     pub fn encode(&self) -> Bytes {
         let mut writer = Writer::new();

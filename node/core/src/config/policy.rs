@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sherd_policy::bytes::{SHARED_BYTES, allocated};
 use sherd_policy::{MalformedPolicy, Policy, PolicyForm};
 
 use crate::codec::{DecodeError, Reader, Writer};
@@ -41,15 +42,32 @@ pub struct BucketPolicy {
 }
 
 impl BucketPolicy {
-    /// The policy of a bucket as it was put, with the ids of the users that it names by ARN.
+    /// The policy of a bucket as it was put, checked as this bucket's, with the ids of the users that it
+    /// names by ARN.
     ///
     /// # Errors
-    /// [`MalformedPolicy`], in S3's words: it is not of this bucket, or names a user that has no id here.
+    /// [`MalformedPolicy`], in S3's words: it names a user that has no id here.
     pub fn new(bucket: &str, sent: Policy, mut users: UserIds) -> Result<Self, MalformedPolicy> {
         users.retain(|arn, _| sent.users().any(|user| user == arn));
-        let policy = sent.with_users(bucket, &|arn| users.get(arn).cloned())?;
-        let (sent, users, policy) = (Arc::new(sent), Arc::new(users), Arc::new(policy));
-        Ok(Self { bucket: bucket.to_owned(), sent, users, policy })
+        let sent = Arc::new(sent);
+        let policy = match sent.users().next() {
+            Some(_) => Arc::new(sent.with_users(bucket, &|arn| users.get(arn).cloned())?),
+            None => Arc::clone(&sent),
+        };
+        Ok(Self { bucket: bucket.to_owned(), sent, users: Arc::new(users), policy })
+    }
+
+    /// Bytes that it keeps beside itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let Self { bucket, sent, users, policy } = self;
+        let is_one = Arc::ptr_eq(sent, policy);
+        let policies = [Some(sent), Some(policy).filter(|_| !is_one)];
+        let of_policies = policies.into_iter().flatten().map(|policy| SHARED_BYTES + policy.bytes());
+        let of_user = |(arn, id): (&String, &String)| {
+            // A tree has room for twice what it holds, at most.
+            2 * size_of::<(String, String)>() + allocated(arn.len()) + allocated(id.len())
+        };
+        allocated(bucket.len()) + of_policies.sum::<usize>() + users.iter().map(of_user).sum::<usize>()
     }
 
     /// The users that it names by ARN, with the ids that they had when it was put.

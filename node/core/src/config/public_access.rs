@@ -68,6 +68,12 @@ impl PublicAccessBlock {
         Self { settings: self.settings | other.settings }
     }
 
+    /// Bytes that it keeps beside itself.
+    #[expect(clippy::unused_self, reason = "each kind of configuration is asked")]
+    pub(super) const fn heap_bytes(self) -> usize {
+        0
+    }
+
     /// The stored bytes.
     pub fn encode(&self) -> Bytes {
         let mut writer = Writer::new();

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use super::date;
 use super::operator::{Comparison, Operator, Order};
 use crate::arn::ArnPattern;
+use crate::bytes::allocated;
 use crate::caller::Caller;
 use crate::key::ConditionKey;
 use crate::pattern::{Context, Pattern, TextForm};
@@ -87,13 +88,15 @@ impl Operands {
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Self::Texts(texts) | Self::TextsIgnoringCase(texts) => {
-                size_of_val(&**texts) + texts.iter().map(Pattern::heap_bytes).sum::<usize>()
+                allocated(size_of_val(&**texts)) + texts.iter().map(Pattern::heap_bytes).sum::<usize>()
             }
-            Self::Arns(arns) => size_of_val(&**arns) + arns.iter().map(ArnPattern::heap_bytes).sum::<usize>(),
-            Self::Numbers(_, numbers) => size_of_val(&**numbers),
-            Self::Dates(_, dates) => size_of_val(&**dates),
-            Self::Addresses(networks) => size_of_val(&**networks),
-            Self::Bools(bools) | Self::Null(bools) => bools.len(),
+            Self::Arns(arns) => {
+                allocated(size_of_val(&**arns)) + arns.iter().map(ArnPattern::heap_bytes).sum::<usize>()
+            }
+            Self::Numbers(_, numbers) => allocated(numbers.capacity() * size_of::<f64>()),
+            Self::Dates(_, dates) => allocated(dates.capacity() * size_of::<i64>()),
+            Self::Addresses(networks) => allocated(networks.capacity() * size_of::<IpNet>()),
+            Self::Bools(bools) | Self::Null(bools) => allocated(bools.capacity()),
         }
     }
 

@@ -10,6 +10,8 @@
 
 use memchr::{memchr, memmem, memrchr};
 
+use crate::bytes::allocated;
+
 /// The token of `?`, and of `*`: bytes that no UTF-8 has. All other tokens are bytes of the text itself.
 const ANY_ONE: u8 = 0xFE;
 const ANY_MANY: u8 = 0xFF;
@@ -78,7 +80,7 @@ impl Glob {
 
     /// Bytes that it keeps beside itself.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.prefix.len() + self.tail.len()
+        allocated(self.prefix.len()) + allocated(self.tail.len())
     }
 
     pub(crate) fn matches(&self, text: &str) -> bool {

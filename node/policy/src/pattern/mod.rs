@@ -12,6 +12,7 @@ mod tests;
 
 use std::borrow::Cow;
 
+use super::bytes::allocated;
 use super::caller::Caller;
 use super::facts::{Facts, Values};
 use super::key::ConditionKey;
@@ -39,7 +40,7 @@ enum Piece {
 /// A text with variables.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Template {
-    pieces: Vec<Piece>,
+    pieces: Box<[Piece]>,
 }
 
 /// A text to compare with.
@@ -173,17 +174,14 @@ impl Template {
     }
 
     fn heap_bytes(&self) -> usize {
-        let bytes_of = |piece: &Piece| {
-            size_of::<Piece>()
-                + match piece {
-                    Piece::Text(text) => text.len(),
-                    Piece::Variable { key, default } => {
-                        key.heap_bytes() + default.as_ref().map_or(0, |text| text.len())
-                    }
-                    Piece::AnyOne | Piece::AnyMany => 0,
-                }
+        let bytes_of = |piece: &Piece| match piece {
+            Piece::Text(text) => allocated(text.len()),
+            Piece::Variable { key, default } => {
+                key.heap_bytes() + default.as_ref().map_or(0, |text| allocated(text.len()))
+            }
+            Piece::AnyOne | Piece::AnyMany => 0,
         };
-        self.pieces.iter().map(bytes_of).sum()
+        allocated(size_of_val(&*self.pieces)) + self.pieces.iter().map(bytes_of).sum::<usize>()
     }
 
     fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
@@ -314,9 +312,9 @@ impl Pieces {
         }
     }
 
-    fn finish(mut self) -> Vec<Piece> {
+    fn finish(mut self) -> Box<[Piece]> {
         self.close();
-        self.done
+        self.done.into()
     }
 }
 

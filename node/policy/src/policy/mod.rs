@@ -6,6 +6,7 @@ mod tests;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::bytes::{SHARED_BYTES, allocated};
 use super::condition::Condition;
 use super::form::PolicyForm;
 use super::json::{self, Json};
@@ -95,6 +96,16 @@ impl Policy {
     /// The text that it was parsed from.
     pub fn document(&self) -> &str {
         &self.document
+    }
+
+    /// Bytes that it takes in memory, its text with it.
+    pub fn bytes(&self) -> usize {
+        let Self { document, statements, is_public: _ } = self;
+        let of_statements = statements.iter().map(|statement| SHARED_BYTES + statement.bytes());
+        size_of::<Self>()
+            + allocated(document.capacity())
+            + allocated(statements.capacity() * size_of::<Arc<Statement>>())
+            + of_statements.sum::<usize>()
     }
 
     /// Whether it grants access to the public, as S3 defines it ("The meaning of public").

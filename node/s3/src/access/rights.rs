@@ -58,7 +58,7 @@ impl KeptRights {
         Self { rights, _identity: identity, _config: config, bytes }
     }
 
-    /// The same for requests for these actions that differ in these keys alone, with the facts of one of them.
+    /// The same for requests for these actions that differ in these keys alone, with the facts of one.
     pub(super) fn settled(&self, facts: &dyn Facts, actions: &[&'static str], differing: &[KeyName]) -> Self {
         Self::new(self.rights.settled(facts, actions, differing), Weak::new(), Weak::new())
     }

@@ -96,24 +96,15 @@ pub(super) struct Composer {
     parsed: Arc<ParsedPolicies>,
 }
 
-/// The hash of the records of a view, in the order in which they are read, and the bytes that it counts for.
-struct Source {
-    hasher: blake3::Hasher,
-    weight: u64,
-}
+/// The hash of the records of a view, in the order in which they are read.
+struct Source(blake3::Hasher);
 
 impl Source {
+    /// Adds a record. The changes of its register count: one that was changed and changed back is another.
     fn add<R>(&mut self, found: &FoundRecord<R>) {
-        self.add_part(found, found.document.bytes.len());
-    }
-
-    /// Adds a record of which the view keeps that many bytes. The changes of its register count: a record
-    /// that was changed and changed back is another one.
-    fn add_part<R>(&mut self, found: &FoundRecord<R>, kept: usize) {
         let bytes = &found.document.bytes;
-        self.hasher.update(&found.document.changes.to_le_bytes());
-        self.hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
-        self.weight += 2 * kept as u64;
+        self.0.update(&found.document.changes.to_le_bytes());
+        self.0.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
     }
 }
 
@@ -126,7 +117,7 @@ impl Composer {
     pub(super) async fn compose(&self, id: AccessKeyId, before: Option<KeyLookup>) -> Result<KeyLookup> {
         // Before the first read: a revocation behind a change that the reads miss sets it.
         let revocation = self.revocations.of(id);
-        let mut source = Source { hasher: blake3::Hasher::new(), weight: VIEW_BYTES };
+        let mut source = Source(blake3::Hasher::new());
         let Some(key) = self.records.read::<KeyRecord>(id.register()).await? else {
             return Ok(KeyLookup::Unknown);
         };
@@ -148,11 +139,9 @@ impl Composer {
             .collect();
         let (managed, aws) = (self.managed(&sets).await?, of_aws(&sets)?);
         for policy in &managed {
-            let version = policy.record.default_version();
-            source.add_part(policy, version.map_or(0, |version| version.document.len()));
+            source.add(policy);
         }
-        source.weight += aws.iter().map(|(_, document)| 2 * document.len() as u64).sum::<u64>();
-        let digest = *source.hasher.finalize().as_bytes();
+        let digest = *source.0.finalize().as_bytes();
         if let Some(KeyLookup::Known(before)) = before.filter(|before| before.is_of(digest)) {
             return Ok(KeyLookup::Known(before));
         }
@@ -163,10 +152,10 @@ impl Composer {
             secret,
             user_name: user.name.clone(),
             user_id: user.id.clone(),
+            weight: VIEW_BYTES + identity.bytes() as u64,
             identity: Arc::new(identity),
             revocation,
             source: digest,
-            weight: source.weight,
         })))
     }
 
@@ -279,7 +268,7 @@ struct PolicyWeight;
 
 impl Weighter<[u8; 32], Arc<Policy>> for PolicyWeight {
     fn weight(&self, _hash: &[u8; 32], policy: &Arc<Policy>) -> u64 {
-        PARSED_BYTES + 2 * policy.document().len() as u64
+        PARSED_BYTES + policy.bytes() as u64
     }
 }
 

@@ -11,9 +11,10 @@ pub(super) const COMPOSE_WAIT: Duration = Duration::from_secs(4);
 /// How long it is remembered that a key is unknown, or that its records give no view, from the beginning of
 /// the read.
 pub(super) const UNKNOWN_PERIOD: Duration = Duration::from_secs(1);
-/// Bytes that all remembered views count for. One that counts for more than a sixteenth is not remembered:
-/// 110 managed policies of 6,144 bytes, as many as a user may have, count for 1.3 MiB.
-pub(super) const VIEWS_BYTES_MAX: u64 = 32 << 20;
+/// Bytes that all remembered views count for, each with its parsed policies, which others may share. One that
+/// counts for more than a sixteenth is not remembered: 110 managed policies of 6,144 bytes, as many as a user
+/// may have, count for 0.8 to 2.8 MiB.
+pub(super) const VIEWS_BYTES_MAX: u64 = 48 << 20;
 /// Bytes that a view counts for beside its policies: of unknown keys 32,000 are remembered.
 pub(super) const VIEW_BYTES: u64 = 1 << 10;
 /// Keys that a node remembers to have been good, at most: more than are in use at one time.
@@ -24,10 +25,10 @@ pub(super) const REVOCATIONS_SWEPT_AT: usize = 1 << 10;
 pub(super) const REVOKE_WAIT: Duration = Duration::from_secs(5);
 /// Between two calls of a node that was not reached.
 pub(super) const REVOKE_PAUSE: Duration = Duration::from_millis(200);
-/// Bytes that parsed policies count for, each twice its document: a thousand of the longest common ones.
+/// Bytes that parsed policies count for: a thousand of common ones.
 pub(super) const PARSED_BYTES_MAX: u64 = 16 << 20;
-/// Bytes that a parsed policy counts for beside its document.
-pub(super) const PARSED_BYTES: u64 = 1 << 10;
+/// Bytes that a parsed policy counts for beside those that it takes: its place.
+pub(super) const PARSED_BYTES: u64 = 256;
 /// Pages of listings that are read at one time: each has some 10 MiB of records in memory where all are as
 /// long as they may be.
 pub(super) const PAGES_AT_ONCE: usize = 16;

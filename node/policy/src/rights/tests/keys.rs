@@ -213,7 +213,7 @@ fn variables_are_values_of_the_same_keys() {
     }
 }
 
-/// What is said of a new policy of a bucket with one statement.
+/// The refusal of a new policy of a bucket with one statement; none if it is taken.
 fn refusal(actions: &str, resource: &str, key: &str) -> Option<String> {
     let document = format!(
         r#"{{"Version": "2012-10-17", "Statement": {{"Effect": "Allow", "Principal": "*", "Action": {actions},

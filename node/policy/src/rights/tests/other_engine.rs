@@ -54,8 +54,8 @@ const DIFFERENCES: &[Difference] = &[
     ("`RestrictPublicBuckets` is not a part of a policy", |case| case.restrict_public_buckets),
 ];
 
-/// Keys that only some of the actions of cases have (AWS, Service Authorization Reference): of requests for
-/// others they are no part.
+/// Keys that only some of the actions of cases have (AWS, Service Authorization Reference): requests for
+/// others lack them.
 const OF_SOME: &[(&str, &[&str])] = &[
     ("s3:prefix", &["s3:ListBucket"]),
     ("s3:max-keys", &["s3:ListBucket"]),

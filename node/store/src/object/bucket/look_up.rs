@@ -115,11 +115,10 @@ impl ViewSource for BucketRegisters {
     type View = BucketView;
     type Error = LookupError;
 
-    /// Of configurations twice what is stored, as their parsed form may need.
     fn weight(view: &BucketView) -> u64 {
         let of_tag = |tag: &Tag| size_of::<Tag>() + tag.key.len() + tag.value.len();
         let tags: usize = view.roots_tags.iter().flat_map(|tags| tags.iter()).map(of_tag).sum();
-        BUCKET_VIEW_BYTES + (2 * view.config.stored_bytes() + tags) as u64
+        BUCKET_VIEW_BYTES + (view.config.heap_bytes() + tags) as u64
     }
 
     fn views(&self) -> &Arc<ViewCache<Self>> {
