@@ -341,23 +341,31 @@ pub fn parse_release_key(bytes: &[u8]) -> Option<ReleaseId> {
 
 /// The index key of what a record is about; `None` for deletes and hints, which are about others.
 pub fn key_of(subject: &Subject) -> Option<Bytes> {
-    let mut writer = match subject {
-        Subject::Row { key, .. } => return Some(row_key(key)),
-        Subject::Shard { shard, .. } => return Some(shard_key(*shard)),
-        Subject::Heal { id } => return Some(heal_key(*id)),
-        Subject::Release { id } => return Some(release_key(*id)),
-        Subject::Delete { .. } | Subject::Hints => return None,
-        state => Writer::with_capacity(2 + state.encoded_bytes()),
-    };
-    writer.u8(STATE).u8(subject.kind() as u8);
+    match subject {
+        Subject::Row { key, .. } => Some(row_key(key)),
+        Subject::Shard { shard, .. } => Some(shard_key(*shard)),
+        Subject::Heal { id } => Some(heal_key(*id)),
+        Subject::Release { id } => Some(release_key(*id)),
+        state => state_key(state).map(Writer::finish),
+    }
+}
+
+/// Whether a subject is a piece of state and has this index key. Allocates nothing.
+pub(crate) fn is_state_key(subject: &Subject, key: &[u8]) -> bool {
+    state_key(subject).is_some_and(|own| own.as_slice() == key)
+}
+
+/// The index key of a piece of state; `None` for other subjects.
+fn state_key(subject: &Subject) -> Option<Writer> {
+    let mut writer = state_writer(subject.kind());
     match subject {
         Subject::Row { .. }
         | Subject::Shard { .. }
         | Subject::Heal { .. }
         | Subject::Release { .. }
         | Subject::Delete { .. }
-        | Subject::Hints
-        | Subject::Bound(_)
+        | Subject::Hints => return None,
+        Subject::Bound(_)
         | Subject::Floor(_)
         | Subject::DataFloor(_)
         | Subject::ClockReading(_)
@@ -376,24 +384,38 @@ pub fn key_of(subject: &Subject) -> Option<Bytes> {
         | Subject::PeerNotes { volume, .. } => {
             writer.raw(&volume.0);
         }
-        Subject::Opening { incarnation, opening } => return Some(opening_key(*incarnation, opening.end)),
-        Subject::Segment { number, .. } => return Some(segment_key(*number)),
+        Subject::Opening { incarnation, opening } => put_opening(&mut writer, *incarnation, opening.end),
+        Subject::Segment { number, .. } => put_segment(&mut writer, *number),
     }
-    Some(writer.finish())
+    Some(writer)
 }
 
 /// The index key of an opening: they sort as the log has them.
 pub fn opening_key(incarnation: Incarnation, end: Sequence) -> Bytes {
-    let mut writer = Writer::with_capacity(2 + 4 + 8);
-    writer.u8(STATE).u8(Kind::Opening as u8).raw(&incarnation.0.to_be_bytes()).raw(&end.0.to_be_bytes());
+    let mut writer = state_writer(Kind::Opening);
+    put_opening(&mut writer, incarnation, end);
     writer.finish()
+}
+
+fn put_opening(writer: &mut Writer, incarnation: Incarnation, end: Sequence) {
+    writer.raw(&incarnation.0.to_be_bytes()).raw(&end.0.to_be_bytes());
 }
 
 /// The index key of a kept segment.
 pub fn segment_key(number: u64) -> Bytes {
-    let mut writer = Writer::with_capacity(2 + 8);
-    writer.u8(STATE).u8(Kind::Segment as u8).raw(&number.to_be_bytes());
+    let mut writer = state_writer(Kind::Segment);
+    put_segment(&mut writer, number);
     writer.finish()
+}
+
+fn put_segment(writer: &mut Writer, number: u64) {
+    writer.raw(&number.to_be_bytes());
+}
+
+fn state_writer(kind: Kind) -> Writer {
+    let mut writer = Writer::new();
+    writer.u8(STATE).u8(kind as u8);
+    writer
 }
 
 /// Facts about a record's payload.

@@ -473,7 +473,7 @@ pub(crate) fn decode_entry(key: &[u8], bytes: Bytes) -> Result<Entry, IndexError
         | (Body::Shard { .. }, Some(&table::SHARD))
         | (Body::Heal { .. }, Some(&table::HEAL))
         | (Body::Release { .. }, Some(&table::RELEASE)) => true,
-        (Body::State(subject), Some(&table::STATE)) => key_of(subject).is_some_and(|own| own == *key),
+        (Body::State(subject), Some(&table::STATE)) => table::is_state_key(subject, key),
         _ => false,
     };
     if right {
@@ -496,7 +496,11 @@ pub(crate) fn as_index_changes(changes: Changes, derived: &mut DerivedState) -> 
 
 #[cfg(test)]
 mod tests {
+    use sherd_core::heal::HealId;
+    use sherd_core::id::{BucketId, Timestamp};
+
     use super::*;
+    use crate::format::Kind;
     use crate::index::memory::MemoryIndex;
 
     #[test]
@@ -545,5 +549,22 @@ mod tests {
         derived.end_replay();
         index.apply(derived.take_changes(), Sequence(2)).unwrap();
         assert_eq!(DerivedState::load(&index).unwrap().replay_from(), None);
+    }
+
+    #[test]
+    fn an_entry_of_state_is_a_piece_of_state_under_its_own_key() {
+        let place = table::Place { segment: 1, offset: 2, bytes: 3 };
+        let origin = Origin { sequence: Sequence(1), oldest: Sequence(1), placed: Sequence(1), place };
+        let decoded = |key: &[u8], subject: Subject| {
+            decode_entry(key, Entry { origin, body: Body::State(subject) }.encode()).is_ok()
+        };
+        let seal = Subject::Seal { bucket: BucketId([4; 16]), deletion: None };
+        let key = key_of(&seal).expect("a piece of state");
+        assert!(decoded(&key, seal.clone()));
+        assert!(!decoded(&key[..key.len() - 1], seal), "the key of another one");
+        assert!(decoded(&[table::STATE, Kind::DataFloor as u8], Subject::DataFloor(Timestamp::from_u64(1))));
+        assert!(!decoded(&[table::STATE, Kind::Hints as u8], Subject::Hints), "hints are no state");
+        let heal = Subject::Heal { id: HealId([5; 16]) };
+        assert!(!decoded(&[table::STATE, Kind::Heal as u8], heal), "it stands in a table of its own");
     }
 }

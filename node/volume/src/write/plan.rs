@@ -69,6 +69,7 @@ pub(crate) struct BatchPlan {
     pub(crate) bytes: usize,
     /// Rows written (or dropped) by this batch.
     pub(crate) rows: HashMap<Bytes, Option<PendingRow>>,
+    /// Index keys of its other records, but for those of peers.
     pub(crate) keys: HashSet<Bytes>,
     pub(crate) hints: Vec<HintedCommit>,
     pub(crate) changes: Changes,
@@ -110,7 +111,8 @@ impl BatchPlan {
     pub(crate) fn push(&mut self, record: NewRecord) {
         self.bytes += record.bytes();
         match &record.subject {
-            Subject::Row { .. } => {}
+            // Rows stand in a map of their own; no operation looks whether a batch has a record of a peer.
+            Subject::Row { .. } | Subject::Peer { .. } | Subject::PeerNotes { .. } => {}
             Subject::Delete { key, .. } => {
                 self.keys.insert(key.clone());
             }

@@ -10,7 +10,7 @@
 //! records of one behind where the next one found the log to end. The current opening shows nothing: the log
 //! grows while its volume asks. Called by [`super::confirm`] and by the volumes. Guards I-18.
 
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
 
 use crate::id::{Incarnation, Sequence};
 use crate::limits::{OPENINGS_MAX, PEER_OPENINGS_MAX};
@@ -99,13 +99,14 @@ impl OpeningHistory {
 pub struct PeerNotes {
     /// The life.
     pub incarnation: Incarnation,
-    notes: BTreeMap<OpeningId, Sequence>,
+    /// In the order of the openings, mostly one: each commit of a volume copies the notes that changed.
+    notes: SmallVec<[(OpeningId, Sequence); 2]>,
 }
 
 impl PeerNotes {
     /// Of a peer in a life, no opening yet.
-    pub const fn new(incarnation: Incarnation) -> Self {
-        Self { incarnation, notes: BTreeMap::new() }
+    pub fn new(incarnation: Incarnation) -> Self {
+        Self { incarnation, notes: SmallVec::new() }
     }
 
     /// Notes a position; whether that changed anything. A later life replaces all that was noted of earlier
@@ -123,19 +124,30 @@ impl PeerNotes {
         if opening == OpeningId::NONE && durable == Sequence(0) {
             return is_later;
         }
-        let has_room = self.notes.len() < PEER_OPENINGS_MAX;
-        let is_news = self.notes.get(&opening).map_or(has_room, |known| *known < durable);
-        if is_news {
-            self.notes.insert(opening, durable);
+        self.note_opening(opening, durable) | is_later
+    }
+
+    fn note_opening(&mut self, opening: OpeningId, durable: Sequence) -> bool {
+        match self.place_of(opening) {
+            Ok(place) if self.notes[place].1 < durable => self.notes[place].1 = durable,
+            Err(place) if self.notes.len() < PEER_OPENINGS_MAX => {
+                self.notes.insert(place, (opening, durable));
+            }
+            Ok(_) | Err(_) => return false,
         }
-        is_later || is_news
+        true
+    }
+
+    /// The place of an opening among the notes, or where it would stand.
+    fn place_of(&self, opening: OpeningId) -> Result<usize, usize> {
+        self.notes.binary_search_by_key(&opening, |(known, _)| *known)
     }
 
     /// Whether it is noted that the peer came so far, or further.
     pub fn has(&self, position: &Position) -> bool {
         let Position { incarnation, opening, durable } = position;
         let is_life = *opening == OpeningId::NONE && *durable == Sequence(0);
-        let is_noted = is_life || self.notes.get(opening).is_some_and(|known| known >= durable);
+        let is_noted = is_life || self.place_of(*opening).is_ok_and(|place| self.notes[place].1 >= *durable);
         self.incarnation > *incarnation || self.incarnation == *incarnation && is_noted
     }
 
@@ -157,7 +169,7 @@ impl PeerNotes {
             return self.note(began);
         }
         let known = self.notes.len();
-        self.notes.retain(|opening, durable| !asker.covers(*opening, *durable));
+        self.notes.retain(|(opening, durable)| !asker.covers(*opening, *durable));
         let is_covered = self.notes.len() < known;
         if is_covered {
             self.note(began);
@@ -165,8 +177,8 @@ impl PeerNotes {
         is_covered
     }
 
-    /// The highest sequence of each opening.
-    pub const fn notes(&self) -> &BTreeMap<OpeningId, Sequence> {
+    /// The highest sequence of each opening, in the order of the openings.
+    pub fn notes(&self) -> &[(OpeningId, Sequence)] {
         &self.notes
     }
 
