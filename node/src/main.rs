@@ -15,6 +15,7 @@ use sherd_node::process::config::error::ConfigError;
 use sherd_node::process::config::files::ConfigFiles;
 use sherd_node::process::config::source::Sources;
 use sherd_node::process::dev::supervisor::supervise;
+use sherd_node::process::dev::variables::{Variables, unused};
 use sherd_node::process::exit::Exit;
 use sherd_node::process::inspect::inspect;
 use sherd_node::process::probe::probe;
@@ -43,13 +44,7 @@ fn main() -> ExitCode {
         copies::tune();
     }
     match command {
-        Command::Dev(arguments @ DevArgs { nodes: Some(count), .. }) => develop(arguments, count),
-        Command::Dev(arguments) => match dev::prepare(arguments, &sources, &SystemRng) {
-            Ok(dev) => start(dev.config.clone(), None, |addresses| {
-                print(&format!("{}{}", listening(addresses), dev.example(addresses.s3, addresses.iam)));
-            }),
-            Err(error) => fail(Exit::Refused, &error),
-        },
+        Command::Dev(arguments) => develop(arguments),
         Command::Serve(arguments) => serve(*arguments, sources),
         Command::Inspect(mut arguments) => match working_directory::leave(&mut arguments.directories) {
             Ok(()) => inspect(&arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
@@ -85,9 +80,28 @@ fn serve(arguments: ServeArgs, sources: Sources) -> ExitCode {
     }
 }
 
-/// Runs a cluster of processes until a signal stops it.
-fn develop(arguments: DevArgs, count: u8) -> ExitCode {
-    let cluster = match dev::nodes::prepare(arguments, count, &SystemClock::new(), &SystemRng) {
+/// Runs one node in this process, or a cluster of processes until a signal stops it.
+fn develop(arguments: DevArgs) -> ExitCode {
+    if let Some(unused) = unused(|name| std::env::var_os(name).is_some()) {
+        let _nobody_reads = writeln!(std::io::stderr(), "sherd-node: {unused}");
+    }
+    let variables = match Variables::read() {
+        Ok(variables) => variables,
+        Err(error) => error.exit(),
+    };
+    if let Some(count) = arguments.nodes {
+        return develop_cluster(arguments, count, &variables);
+    }
+    match dev::prepare(arguments, variables, &SystemRng) {
+        Ok(dev) => start(dev.config.clone(), None, |addresses| {
+            print(&format!("{}{}", listening(addresses), dev.example(addresses.s3, addresses.iam)));
+        }),
+        Err(error) => fail(Exit::Refused, &error),
+    }
+}
+
+fn develop_cluster(arguments: DevArgs, count: u8, variables: &Variables) -> ExitCode {
+    let cluster = match dev::nodes::prepare(arguments, count, variables, &SystemClock::new(), &SystemRng) {
         Ok(cluster) => cluster,
         Err(error) => return fail(Exit::Refused, &error),
     };

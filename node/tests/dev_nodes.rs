@@ -27,8 +27,9 @@ impl Cluster {
         }
         let any = "127.0.0.1:0";
         command.args(["dev", "--nodes", &nodes.to_string(), "--listen", any, "--admin-listen", any, "--dir"]);
-        // A setting of the environment is for the supervisor and must not reach its nodes.
-        command.arg(dir).env("SHERD_LISTEN", "1.2.3.4:1").stdin(Stdio::null()).stdout(Stdio::piped());
+        // The supervisor decides where its nodes listen; other settings of the environment reach them.
+        command.arg(dir).env("SHERD_LISTEN", "1.2.3.4:1").env("SHERD_AUDIT_LOG", dir.join("audit"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().expect("the binary was built");
         let lines = BufReader::new(child.stdout.take().expect("piped"));
         let mut cluster = Self { child, lines, dir: dir.to_owned() };
@@ -38,6 +39,7 @@ impl Cluster {
             assert_eq!(line[0], format!("n{number}"), "{line:?}");
             assert!(line[1..=3].iter().all(|url| url.starts_with("http://127.0.0.1:")), "{line:?}");
         }
+        assert!(dir.join("audit").exists(), "the nodes took the setting");
         cluster
     }
 

@@ -10,14 +10,13 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use crate::process::dev::limits::{LAST_LINES_PATIENCE, LINE_BYTES_MAX};
+use crate::process::dev::variables::{ADOPT_AFTER, DECIDED, OF_LOG};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::sync::{oneshot, watch};
 
 /// Begins the line with which a node says that it serves.
 const LISTENING: &[u8] = b"S3 listening on ";
-/// Begins the names of variables that would overrule the file of a node.
-const VARIABLES: &str = "SHERD_";
 
 /// A running node. Killed when it is dropped.
 #[derive(Debug)]
@@ -42,9 +41,8 @@ impl NodeProcess {
         let (reader, writer) = io::pipe()?;
         let mut command = Command::new(program);
         command.args(["serve", "--with-parent", &std::process::id().to_string(), "--config"]).arg(config);
-        for (variable, _) in
-            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(VARIABLES))
-        {
+        // A variable wins over the file, where `dev` wrote what it decides.
+        for variable in DECIDED.into_iter().chain([ADOPT_AFTER]).chain(OF_LOG) {
             command.env_remove(variable);
         }
         // A group of its own: Ctrl-C of a terminal is for the supervisor, which ends its nodes in order.

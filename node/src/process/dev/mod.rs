@@ -11,6 +11,7 @@ pub mod nodes;
 mod limits;
 mod ports;
 pub mod supervisor;
+pub mod variables;
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,9 +24,9 @@ use crate::process::cli::DevArgs;
 use crate::process::config::credentials::{Credentials, InvalidCredentials, RootPairs};
 use crate::process::config::error::ConfigError;
 use crate::process::config::settings::{Settings, UpkeepSettings, WordList};
-use crate::process::config::source::Sources;
-use crate::process::config::{Config, REGION, master_key};
+use crate::process::config::{Config, master_key};
 use sherd_store::machine::quantity::Period;
+use variables::Variables;
 
 /// Volumes of the only node, where no number is given: 2+2.
 const VOLUMES: u16 = 4;
@@ -48,7 +49,8 @@ pub struct Dev {
 ///
 /// # Errors
 /// [`ConfigError`] when the directory cannot be made, or its credentials are open to others.
-pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<Dev, ConfigError> {
+pub fn prepare(arguments: DevArgs, variables: Variables, rng: &dyn Rng) -> Result<Dev, ConfigError> {
+    let Variables { settings: given, sources } = variables;
     let DevArgs { dir, volumes, listen, admin_listen, iam_listen, log, nodes: _, node_listen: _ } = arguments;
     let absolute = make_directory(&dir)?;
     let mut paths = Vec::new();
@@ -69,11 +71,11 @@ pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<D
         admin_listen: Some(admin_listen),
         iam_listen: Some(ports::iam_or_default(iam_listen, listen)),
         // A user may remove a volume to see it come back.
-        upkeep: UpkeepSettings { adopt_after: Some(Period(Duration::ZERO)), ..UpkeepSettings::default() },
+        upkeep: UpkeepSettings { adopt_after: Some(Period(Duration::ZERO)), ..given.upkeep },
         log,
-        ..Settings::default()
+        ..given
     };
-    let config = Config { vouch: true, ..Config::resolve(settings, None, sources)? };
+    let config = Config { vouch: true, ..Config::resolve(settings, None, &sources)? };
     Ok(Dev { config, credentials_file })
 }
 
@@ -97,13 +99,13 @@ fn find_or_make_credentials(path: &Path, rng: &dyn Rng) -> Result<RootPairs, Inv
 impl Dev {
     /// The lines to paste into another terminal, for a node that listens on `s3` and, for IAM, on `iam`.
     pub fn example(&self, s3: SocketAddr, iam: Option<SocketAddr>) -> String {
-        example(&self.credentials_file, s3, iam)
+        example(&self.credentials_file, &self.config.region, s3, iam)
     }
 }
 
 /// Writes the lines to paste into another terminal for a first object and a first user.
-fn example(credentials_file: &Path, s3: SocketAddr, iam: Option<SocketAddr>) -> String {
-    let aws = format!("aws --endpoint-url http://{} --region {REGION}", reachable(s3));
+fn example(credentials_file: &Path, region: &str, s3: SocketAddr, iam: Option<SocketAddr>) -> String {
+    let aws = format!("aws --endpoint-url http://{} --region {region}", reachable(s3));
     let mut text = String::from("\nTry it from another terminal in this directory:\n");
     for line in [
         format!("set -a; . {}; set +a", for_shell(credentials_file)),
@@ -115,7 +117,7 @@ fn example(credentials_file: &Path, s3: SocketAddr, iam: Option<SocketAddr>) -> 
         writeln!(text, "  {line}").expect("a String takes every text");
     }
     if let Some(iam) = iam {
-        let aws = format!("aws --endpoint-url http://{} --region {REGION} iam", reachable(iam));
+        let aws = format!("aws --endpoint-url http://{} --region {region} iam", reachable(iam));
         for line in
             [format!("{aws} create-user --user-name ada"), format!("{aws} create-access-key --user-name ada")]
         {
@@ -154,6 +156,10 @@ mod tests {
     use sherd_store::machine::system::SystemRng;
 
     fn start(dir: &Path, volumes: u16) -> Result<Dev, ConfigError> {
+        start_with(dir, volumes, Variables::default())
+    }
+
+    fn start_with(dir: &Path, volumes: u16, variables: Variables) -> Result<Dev, ConfigError> {
         let any = "127.0.0.1:0".parse().expect("an address");
         let arguments = DevArgs {
             dir: dir.to_owned(),
@@ -165,7 +171,7 @@ mod tests {
             node_listen: None,
             log: LogSettings::default(),
         };
-        prepare(arguments, &Sources::default(), &SystemRng)
+        prepare(arguments, variables, &SystemRng)
     }
 
     #[test]
@@ -178,6 +184,22 @@ mod tests {
         assert!(first.config.volumes[3].ends_with("a/b/v4"));
         let second = start(&data, 4).expect("found");
         assert_eq!(first.config.credentials, second.config.credentials);
+    }
+
+    #[test]
+    fn settings_of_the_environment_reach_the_node() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let grace = Some(Period(Duration::from_mins(2)));
+        let settings = Settings {
+            region: Some("eu-west-1".to_owned()),
+            upkeep: UpkeepSettings { release_grace: grace, ..UpkeepSettings::default() },
+            ..Settings::default()
+        };
+        let dev = start_with(dir.path(), 4, Variables { settings, ..Variables::default() }).expect("made");
+        assert_eq!(dev.config.upkeep.release_grace, Duration::from_mins(2));
+        assert_eq!(dev.config.upkeep.adopt_after, Duration::ZERO);
+        let text = dev.example("127.0.0.1:9000".parse().expect("an address"), None);
+        assert!(text.contains("--region eu-west-1 s3 mb"), "{text}");
     }
 
     #[test]

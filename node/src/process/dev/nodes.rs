@@ -28,6 +28,7 @@ use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, AuthorityError, Role};
 
 use super::ports::{self, FirstPorts, NodePorts, PortError};
+use super::variables::Variables;
 use super::{
     CREDENTIALS, CREDENTIALS_MODE, MASTER_KEY, example, find_or_make_credentials, for_shell, make_directory,
     reachable,
@@ -36,8 +37,8 @@ use crate::log::{Log, LogFormat};
 use crate::process::cli::DevArgs;
 use crate::process::config::credentials::{Credentials, InvalidCredentials};
 use crate::process::config::error::ConfigError;
-use crate::process::config::settings::{LogSettings, Settings};
-use crate::process::config::source::Sources;
+use crate::process::config::files::ConfigFiles;
+use crate::process::config::settings::LogSettings;
 use crate::process::config::{Config, master_key};
 
 /// Volumes of each node, where no number is given.
@@ -60,6 +61,8 @@ pub struct DevCluster {
     directory: PathBuf,
     /// The part of the log that the supervisor writes: as its nodes do.
     log: Log,
+    /// The region that clients sign for.
+    region: String,
 }
 
 #[derive(Debug)]
@@ -120,6 +123,7 @@ pub enum DevError {
 pub fn prepare(
     arguments: DevArgs,
     count: u8,
+    variables: &Variables,
     clock: &dyn Clock,
     rng: &dyn Rng,
 ) -> Result<DevCluster, DevError> {
@@ -139,24 +143,24 @@ pub fn prepare(
         .collect();
     let pki = Pki { directory: absolute.join("pki") };
     let cluster = pki.make(&nodes, clock.wall_ms(), rng)?;
-    let mut log_of_nodes = None;
+    let mut judged = None;
     for node in &nodes {
         make_directory(&node.directory)?;
         node.make_volumes()?;
         let secrets = SecretFiles { credentials: &credentials_file, master_key: &master_key_file };
         let text = node.file(&nodes, cluster, secrets, &pki, &log)?;
         replace(&node.config, text.as_bytes(), PUBLIC)?;
-        log_of_nodes = Some(judge(&node.config, credentials.first.clone())?.log);
+        judged = Some(judge(&node.config, variables, credentials.first.clone())?);
     }
-    let log = log_of_nodes.expect("there is at least one node");
-    Ok(DevCluster { nodes, directory: dir, log })
+    let Config { log, region, .. } = judged.expect("there is at least one node");
+    Ok(DevCluster { nodes, directory: dir, log, region })
 }
 
-/// Judges a node's file as the node will.
-fn judge(config: &Path, credentials: Credentials) -> Result<Config, ConfigError> {
-    let mut sources = Sources::default();
-    let settings: Settings = sources.read_file(config)?;
-    Config::resolve(settings, Some(credentials), &sources)
+/// Judges a node's file, and the variables beside it, as the node will.
+fn judge(config: &Path, variables: &Variables, credentials: Credentials) -> Result<Config, ConfigError> {
+    let Variables { settings, sources } = variables.clone();
+    let (_, start) = ConfigFiles::new(settings, sources, Some(config.to_owned()), None)?.start()?;
+    Config::resolve(start.settings, Some(credentials), &start.sources)
 }
 
 impl DevNode {
@@ -359,7 +363,7 @@ impl DevCluster {
             writeln!(out, "{name:first$}  {s3:second$}  {admin:third$}  {iam:fourth$}  {peers}").expect(TEXT);
         }
         let Some(DevNode { ports, name, .. }) = self.nodes.first() else { return out };
-        out += &example(&self.directory.join(CREDENTIALS), ports.s3, Some(ports.iam));
+        out += &example(&self.directory.join(CREDENTIALS), &self.region, ports.s3, Some(ports.iam));
         let path = |path: &str| for_shell(&self.directory.join(path));
         writeln!(out, "\nLook at the cluster, and break it:").expect(TEXT);
         let status = format!(
@@ -413,6 +417,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::process::config::settings::Settings;
     use sherd_store::machine::system::{SystemClock, SystemRng};
 
     fn arguments(dir: &Path, volumes: Option<u16>) -> DevArgs {
@@ -435,12 +440,22 @@ mod tests {
     }
 
     fn prepared(dir: &Path, count: u8, volumes: Option<u16>) -> Result<DevCluster, DevError> {
-        prepare(arguments(dir, volumes), count, &SystemClock::new(), &SystemRng)
+        prepared_with(dir, count, volumes, Settings::default())
+    }
+
+    fn prepared_with(
+        dir: &Path,
+        count: u8,
+        volumes: Option<u16>,
+        settings: Settings,
+    ) -> Result<DevCluster, DevError> {
+        let variables = Variables { settings, ..Variables::default() };
+        prepare(arguments(dir, volumes), count, &variables, &SystemClock::new(), &SystemRng)
     }
 
     fn config_of(node: &DevNode) -> Config {
         let credentials = Credentials::random(&SystemRng);
-        judge(&node.config, credentials).expect("it was judged when it was written")
+        judge(&node.config, &Variables::default(), credentials).expect("it was judged when it was written")
     }
 
     #[test]
@@ -498,6 +513,18 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_the_environment_are_judged_with_each_nodes_file() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let with = |settings| prepared_with(dir.path(), 2, None, settings);
+        let text = with(Settings { region: Some("eu-west-1".to_owned()), ..Settings::default() });
+        let text = text.expect("made").announcement();
+        assert!(text.contains("--region eu-west-1 s3 mb"), "{text}");
+        let refused = with(Settings { parity: Some(9), ..Settings::default() });
+        let refused = refused.expect_err("more than there are volumes").to_string();
+        assert!(refused.contains("parity"), "{refused}");
+    }
+
+    #[test]
     fn the_process_id_is_replaced_as_a_whole() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let made = prepared(dir.path(), 1, None).expect("made");
@@ -531,6 +558,7 @@ mod tests {
                 level: "info".to_owned(),
                 slow_request: std::time::Duration::ZERO,
             },
+            region: "us-east-1".to_owned(),
         };
         let expected = "\
 node  S3                   admin                  IAM                    nodes
