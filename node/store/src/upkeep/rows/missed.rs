@@ -41,6 +41,8 @@ pub(crate) struct MissedRows {
 /// The outcome for the rows of a list since its front.
 #[derive(Debug, Clone, Default)]
 struct ListWalk {
+    /// The length of the list when the walk began: rows may have come in front of it since.
+    listed: Option<u64>,
     /// The full volumes that rows wait for.
     full: BTreeSet<VolumeId>,
     has_brought: bool,
@@ -78,13 +80,15 @@ impl MissedRows {
     /// A list of this length is at its end. Where rows of it wait for room on full volumes, and none was
     /// brought, there is nothing to do for a while; where all of them do, until there is room.
     fn walked(&mut self, listed: u64, now_ms: u64, pause: Duration) {
-        let ListWalk { full, has_brought, has_left_others } = std::mem::take(&mut self.walk);
+        let ListWalk { listed: at_front, full, has_brought, has_left_others } =
+            std::mem::take(&mut self.walk);
         self.behind = None;
         if full.is_empty() || has_brought {
             return;
         }
         self.failed(now_ms, pause);
         if !has_left_others {
+            let listed = at_front.map_or(listed, |at_front| at_front.min(listed));
             self.for_room = Some(RoomWait { full, listed, since_ms: now_ms });
         }
     }
@@ -200,6 +204,9 @@ impl MissedRowBringer {
         }
         missed.for_room = None;
         missed.turns.look(listed, self.deps.now_ms());
+        if missed.behind.is_none() {
+            missed.walk.listed = Some(listed);
+        }
         let (mut after, mut tried_count, mut is_others_turn) = (missed.behind.clone(), 0, false);
         while tried_count < MISSED_IN_LOOK_MAX {
             let page = route.peer.unsettled(volume, UnsettledKind::Missed, after.as_ref(), UNSETTLED_PAGE);
@@ -321,6 +328,19 @@ mod tests {
         missed.due_ms = 0;
         missed.walked(9, 1_000, EVERY);
         assert_eq!(missed.due_ms, 0, "there is room somewhere");
+    }
+
+    #[test]
+    fn a_row_that_came_in_front_of_a_walk_ends_the_wait_for_room() {
+        let full = VolumeId([7; 16]);
+        for (at_front, goes_on) in [(8, false), (9, true)] {
+            let mut missed = MissedRows::default();
+            missed.walk.listed = Some(at_front);
+            missed.walk.full.insert(full);
+            missed.walked(9, 1_000, EVERY);
+            let mut wait = missed.for_room.expect("all of the walk waits for room");
+            assert_eq!(wait.goes_on(9, 2_000, |_| true), goes_on, "{at_front} rows at the front");
+        }
     }
 
     #[test]
