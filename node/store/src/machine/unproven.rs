@@ -14,6 +14,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -74,10 +75,13 @@ impl UnprovenLane {
     /// is lost. Waits only while all are kept. Cancel-safe.
     pub async fn enter(&self, from: IpAddr) -> UnprovenPlace {
         loop {
+            // It waits before it looks: a place that is free in between wakes it.
+            let mut eased = pin!(self.0.eased.notified());
+            eased.as_mut().enable();
             if let Some(place) = self.try_enter(from) {
                 return place;
             }
-            self.0.eased.notified().await;
+            eased.await;
         }
     }
 
