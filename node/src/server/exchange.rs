@@ -18,10 +18,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::pulse::{ClientDoubt, ProcessPulse};
 use crate::audit::AnswerCount;
-use crate::server::limits::LOOK_AFTER;
+use crate::server::limits::{LONG_DOUBT, LOOK_AFTER};
 use sherd_net::tls::ConnectionPlace;
 
 /// Lines of a head beside its headers: the request line and the empty one.
@@ -39,6 +41,9 @@ struct ExchangeState {
     lines: AtomicUsize,
     ends_with_line: AtomicBool,
     look: AtomicU8,
+    /// The doubt about the client when the head of a write came, and until when it counts: the write may wait
+    /// for a place meanwhile.
+    begun_in: Mutex<Option<(ClientDoubt, Instant)>>,
     pulse: Arc<ProcessPulse>,
 }
 
@@ -74,6 +79,7 @@ impl Exchange {
             lines: AtomicUsize::new(0),
             ends_with_line: AtomicBool::new(false),
             look: AtomicU8::new(ClientLook::None as u8),
+            begun_in: Mutex::default(),
             pulse,
         }))
     }
@@ -109,6 +115,11 @@ impl Exchange {
         let is_last = lines == request.headers().len() + LINES_BESIDE_HEADERS
             && self.0.ends_with_line.load(Ordering::Relaxed);
         self.0.look.store(ClientLook::None as u8, Ordering::Release);
+        if !is_read {
+            let doubt = self.0.pulse.doubt();
+            let begun_in = (doubt != ClientDoubt::None).then(|| (doubt, Instant::now() + LONG_DOUBT));
+            *self.0.begun_in.lock() = begun_in;
+        }
         self.go_to(if is_read && is_last { ExchangeStage::Read } else { ExchangeStage::Work });
         self.0.place.keep()
     }
@@ -138,24 +149,27 @@ impl Exchange {
 
     /// Whether the client of a write that was read at this moment is in doubt.
     pub(super) fn is_in_doubt(&self) -> bool {
-        self.0.pulse.doubt() != ClientDoubt::None
+        self.doubt_of_client() != ClientDoubt::None
+    }
+
+    /// The doubt at this moment, or when the write began where that is greater and not long ago.
+    fn doubt_of_client(&self) -> ClientDoubt {
+        let begun_in = *self.0.begun_in.lock();
+        let counts = begun_in.filter(|(_, until)| Instant::now() < *until);
+        counts.map_or(ClientDoubt::None, |(doubt, _)| doubt).max(self.0.pulse.doubt())
     }
 
     /// Returns when the transport has looked at the client of a write that did not begin. It ends the
     /// connection of one that has gone, and this future with it. It looks in the same turn of the
     /// connection's task, which has to be the one that waits.
     pub(super) async fn look(self) {
-        // The end of the client's side may be an event behind that of its last bytes.
+        // The end of the client's side may be an event behind that of its last bytes. A flush that waits for
+        // the client of an earlier answer keeps the transport from looking: it is asked again, without haste.
         tokio::time::sleep(LOOK_AFTER).await;
         self.0.look.store(ClientLook::Asked as u8, Ordering::Release);
-        std::future::poll_fn(|cx| {
-            if self.0.look.load(Ordering::Acquire) == ClientLook::Done as u8 {
-                return Poll::Ready(());
-            }
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
+        while self.0.look.load(Ordering::Acquire) != ClientLook::Done as u8 {
+            tokio::time::sleep(LOOK_AFTER).await;
+        }
     }
 
     /// Whether a write asks whether its client is there, and what is in doubt.
@@ -163,7 +177,7 @@ impl Exchange {
         if self.0.look.load(Ordering::Acquire) != ClientLook::Asked as u8 {
             return ClientDoubt::None;
         }
-        self.0.pulse.doubt()
+        self.doubt_of_client()
     }
 
     /// The client of a write that asks is there.

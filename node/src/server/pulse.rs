@@ -29,8 +29,8 @@ struct Beats {
     was_absent: Option<Instant>,
 }
 
-/// The doubt about the client of a write at this moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The doubt about the client of a write at this moment; the greater one counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ClientDoubt {
     /// Nothing.
     None,

@@ -23,8 +23,8 @@ struct Counting {
 }
 
 impl Counting {
-    /// A service that begins a request when it has its body.
-    fn start() -> Self {
+    /// A service that begins a request when it has its body, which it reads after a wait.
+    fn start(wait: Duration) -> Self {
         let begun = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&begun);
         let metrics = Metrics::new(Durability::Fsync).s3;
@@ -32,6 +32,7 @@ impl Counting {
             move |request: Request<RequestBody>| {
                 let count = Arc::clone(&count);
                 async move {
+                    tokio::time::sleep(wait).await;
                     request.into_body().collect().await.expect("it comes whole");
                     count.fetch_add(1, Ordering::Relaxed);
                     (ApiName("PutObject"), text("done"))
@@ -78,7 +79,7 @@ impl Counting {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_whose_client_has_gone_before_a_stopped_process_reads_it_is_not_begun() {
-    let node = Counting::start();
+    let node = Counting::start(Duration::ZERO);
     for request in [PUT, DELETE] {
         for stands_still in [SHORT, LONG_ONE] {
             for then in [Then::Closes, Then::EndsItsSide] {
@@ -98,7 +99,7 @@ async fn a_write_whose_client_has_gone_before_a_stopped_process_reads_it_is_not_
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_goes_on_asks_nothing_of_those_who_ended_their_side() {
-    let node = Counting::start();
+    let node = Counting::start(Duration::ZERO);
     for stands_still in [Duration::ZERO, SHORT, LONG_ONE] {
         node.send(GET_CLOSE, Then::Waits, stands_still).await;
         for request in [PUT, DELETE] {
@@ -109,5 +110,13 @@ async fn a_process_that_goes_on_asks_nothing_of_those_who_ended_their_side() {
             assert!(node.send(request, Then::Closes, Duration::ZERO).await.0, "{request}");
         }
     }
+    assert_eq!(node.served.end().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_for_a_place_after_a_standstill_stays_in_doubt() {
+    let node = Counting::start(limits::QUEUE_WAIT);
+    let (begun, answer) = node.send(PUT, Then::Waits, LONG_ONE).await;
+    assert_eq!((begun, answer), (false, String::new()), "its client has given up");
     assert_eq!(node.served.end().await, 0);
 }
