@@ -78,8 +78,8 @@ impl Facts for CallFacts<'_> {
     }
 }
 
-/// The value of a tag that a condition names in any case. A policy may have two tags whose keys differ in case
-/// alone: then the one that is spelt as in the condition counts.
+/// The value of a tag that a condition names in any case. A policy may have two tags whose keys differ in
+/// case alone: then the one that is spelt as in the condition counts.
 fn value_of<'a>(tags: &'a [Tag], key: &str) -> Option<&'a str> {
     let exact = tags.iter().find(|tag| tag.key == key);
     exact.or_else(|| tags.iter().find(|tag| tag.key.eq_ignore_ascii_case(key))).map(|tag| tag.value.as_str())

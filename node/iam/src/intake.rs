@@ -1,11 +1,12 @@
 //! Bodies of requests that are not proven yet: they arrive in a bounded room, and within a short time.
 //!
 //! ```text
-//! head -> lane of short bodies, or of long ones -> body, whole in memory -> signature -> turn -> the place ends
-//!         the slowest of a full lane gives way
+//! head -> lane of short bodies, or of long ones -> body, whole in memory
+//!         the slowest of a full lane gives way     -> signature -> turn -> the place ends
 //! ```
-//! A sender that knows no more than the id of a key fills a lane, and keeps nobody out of it: what drips gives
-//! way to what comes. Both lanes and the look-ups of keys together hold fewer connections than there are.
+//! A sender that has no more than the id of a key fills a lane, and keeps no other sender out of it: a body
+//! that drips gives way to one that comes. Both lanes and the look-ups of keys together hold fewer
+//! connections than there are.
 
 use std::net::IpAddr;
 use std::pin::pin;

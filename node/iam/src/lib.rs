@@ -5,8 +5,8 @@
 //! service    from an HTTP request to an answer: body, signature, action, rights
 //! intake     bodies of requests that are not proven yet
 //! actions    the table of actions, and what each does
+//! simulation decisions of the engine about requests that are described and not made
 //! authorize  whether a caller may
-//! simulation what the engine would say of requests that nobody makes
 //! request    the parameters of an action, and its caller
 //! auth       the signature
 //! answer     documents in the form of the API
@@ -22,8 +22,8 @@
 mod service;
 mod intake;
 mod actions;
-mod authorize;
 mod simulation;
+mod authorize;
 mod request;
 mod auth;
 mod answer;

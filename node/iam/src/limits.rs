@@ -44,8 +44,8 @@ pub(crate) const GROUPS_QUOTA: usize = 300;
 pub(crate) const POLICIES_QUOTA: usize = 1_500;
 /// Users that are read at a time to count what is attached.
 pub(crate) const COUNTED_PAGE: usize = 1_000;
-/// Pairs of action and resource that one page of a simulation judges, at least one action's: the parameters of
-/// a request bound both lists to [`PARAMETERS_MAX`] together.
+/// Pairs of action and resource that one page of a simulation judges, at least one action's: the parameters
+/// of a request bound both lists to [`PARAMETERS_MAX`] together.
 pub(crate) const SIMULATED_PAIRS_MAX: usize = 256;
 /// Statements and keys that one result of a simulation names, each: a user may have 10,000 statements.
 pub(crate) const SIMULATED_REASONS_MAX: usize = 20;

@@ -12,7 +12,6 @@ use super::auth::Caller;
 use super::fault::Fault;
 use super::form::Form;
 use super::limits::{ENTRIES_MAX, ENTRIES_USUAL, KEY_ID_CHARS_MAX, KEY_ID_CHARS_MIN, PARAMETERS_MAX};
-use super::simulation::entity_of;
 
 /// One call of an action, whose caller may make it.
 #[derive(Debug)]
@@ -213,6 +212,15 @@ fn at_most<'a>(parameter: &str, value: &'a str, max: usize) -> Result<&'a str, F
     }
     let constraint = format!("Member must have length less than or equal to {max}");
     Err(Fault::constraint(parameter, value, &constraint))
+}
+
+/// The kind and the name of the user or the group that an ARN of this account names.
+pub(crate) fn entity_of(arn: &str) -> Option<(EntityKind, &str)> {
+    let rest = arn.strip_prefix("arn:aws:iam::")?.strip_prefix(ACCOUNT)?.strip_prefix(':')?;
+    let (kind, path) = rest.split_once('/')?;
+    let kind = [EntityKind::User, EntityKind::Group].into_iter().find(|known| known.word() == kind)?;
+    let name = path.rsplit('/').next()?;
+    kind.check_name(name).is_ok().then_some((kind, name))
 }
 
 /// A managed policy that is not there.

@@ -3,7 +3,8 @@
 //! ```text
 //! HTTP -> head -> body -> signature -> turn -> action -> rights -> action's work -> document
 //! ```
-//! A turn is for work: who has proven nothing takes none, as the id of a key is no secret. Listeners hand requests to [`QueryApi::call`]; requests of operators and admins, whose certificates prove
+//! A turn is for work: a request takes none before its signature is verified, as ids of keys are not secret.
+//! Listeners hand requests to [`QueryApi::call`]; requests of operators and admins, whose certificates prove
 //! them, come by [`QueryApi::call_as_root`]. Those take no turn: their number is bounded where they arrive,
 //! and clients of the listener, however many, do not keep an admin from disabling a key.
 

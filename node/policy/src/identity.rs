@@ -17,8 +17,8 @@ pub enum Identity {
     User(UserIdentity),
 }
 
-/// A user of the account. One that is simulated may have an empty ARN, name or id: requests then lack the keys
-/// that tell it.
+/// A user of the account. One that is simulated may have an empty ARN, name or id: requests then lack the
+/// condition keys of these.
 #[derive(Debug)]
 pub struct UserIdentity {
     /// `arn:aws:iam::000000000001:user/path/name`.

@@ -34,7 +34,7 @@ struct Document<'a> {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct SidElement {
     #[serde(rename = "Sid", default)]
     sid: String,
 }
@@ -53,10 +53,10 @@ impl Policy {
         let mut cursor = Cursor { text, at: 0, position: Position { line: 1, column: 1 } };
         let outline = |statement: &RawValue| {
             let begin = statement.get().as_ptr().addr() - text.as_ptr().addr();
-            let named = serde_json::from_str::<Named>(statement.get());
+            let element = serde_json::from_str::<SidElement>(statement.get());
             let start = cursor.advance(begin);
             let end = cursor.advance(begin + statement.get().len());
-            StatementOutline { sid: named.map(|named| named.sid).unwrap_or_default(), start, end }
+            StatementOutline { sid: element.map(|element| element.sid).unwrap_or_default(), start, end }
         };
         statements.into_iter().map(outline).collect()
     }
@@ -87,7 +87,7 @@ impl Cursor<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PolicyForm;
+    use crate::form::PolicyForm;
 
     fn outline(document: &str) -> Vec<(String, [usize; 4])> {
         let policy = Policy::parse(document.as_bytes(), PolicyForm::Identity).expect("a policy");

@@ -20,7 +20,7 @@ use super::resource::{Resource, ResourceTest};
 /// The effect of a statement that matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// Refuses, whatever else allows.
+    /// Refuses, even where other statements allow.
     Deny,
     /// Allows what nothing denies.
     Allow,

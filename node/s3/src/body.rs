@@ -54,14 +54,14 @@ struct Download {
 /// The requests of the reader's key were ended.
 #[derive(Debug, thiserror::Error)]
 #[error("the access key was revoked")]
-struct Revoked;
+struct RevokedKey;
 
 impl Stream for Download {
     type Item = Result<Bytes, StdError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.revocation.as_ref().is_some_and(KeyRevocation::is_revoked) {
-            return Poll::Ready(Some(Err(self.failed(Revoked))));
+            return Poll::Ready(Some(Err(self.failed(RevokedKey))));
         }
         let Some(next) = std::task::ready!(self.body.get_mut().poll_next_unpin(context)) else {
             if self.remaining > 0 {

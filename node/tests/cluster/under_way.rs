@@ -157,7 +157,7 @@ async fn requests_under_way_end_with_their_key_where_that_is_asked_for() {
         assert!(read < LONG.len, "{name}: the read is cut off");
     }
 
-    // Requests that begin once it is active again are no part of that.
+    // Requests that begin once it is active again go on to their ends.
     iam.set_status(USER, &key, "Active").await;
     for node in cluster.running() {
         assert_eq!(node.s3_with(&key).get(READ).await, Ok(Some(LONG)));

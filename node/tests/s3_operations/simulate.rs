@@ -23,7 +23,7 @@ const OF_BUCKET: &str = r#"{"Version":"2012-10-17","Statement":[
   {"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::000000000001:user/ada"},"Action":"s3:GetObject","Resource":"arn:aws:s3:::bucket/shared/*"},
   {"Effect":"Deny","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::bucket/ada/secret"}]}"#;
 
-/// A node with a bucket, root's client of IAM, and a key of the user ada, who has a policy of her own, one of a
+/// A node with a bucket, root's client of IAM, and a key of the user ada, with a policy of her own, one of a
 /// group and a managed one.
 async fn a_user() -> (Node, Client, IamClient, AccessKey) {
     let (node, client) = a_bucket().await;

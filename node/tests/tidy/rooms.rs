@@ -19,7 +19,19 @@ const HOUSES: [House; 7] = [
     House { src: "node/src/", rooms: &["process", "server", "health", "audit", "log"] },
     House {
         src: "node/iam/src/",
-        rooms: &["service", "actions", "authorize", "request", "auth", "answer", "fault", "form", "limits"],
+        rooms: &[
+            "service",
+            "intake",
+            "actions",
+            "simulation",
+            "authorize",
+            "request",
+            "auth",
+            "answer",
+            "fault",
+            "form",
+            "limits",
+        ],
     },
     House { src: "node/net/src/", rooms: &["rpc", "links", "grpc", "wire", "tls", "listen"] },
     House {
@@ -64,6 +76,7 @@ const HOUSES: [House; 7] = [
             "fuzzing",
             "rights",
             "identity",
+            "outline",
             "policy",
             "public",
             "statement",

@@ -8,8 +8,7 @@
 use bytes::Bytes;
 
 use super::name::{EntityId, EntityKind};
-use super::principal::{read_named, write_named};
-use super::reference::EntityRef;
+use super::reference::{EntityRef, read_named, write_named};
 use super::{VERSION, begin, read_tags, write_tags};
 use crate::codec::{DecodeError, Writer};
 use crate::limits::IAM_POLICY_VERSIONS_MAX;

@@ -15,9 +15,9 @@
 
 use bytes::Bytes;
 
-use super::name::{AccessKeyId, EntityId, EntityKind, InvalidEntity, check_path};
+use super::name::{AccessKeyId, EntityId, EntityKind};
 use super::policy::{ManagedPolicy, PolicyVendor};
-use super::reference::{EntityRef, read_id, read_key_id};
+use super::reference::{EntityRef, read_key_id, read_named, write_named};
 use super::{VERSION, VERSION_OF_AWS, begin_of, read_tags, write_tags};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::limits::{IAM_ATTACHED_MAX, IAM_GROUPS_MAX, IAM_INLINE_MAX, IAM_USER_KEYS_MAX};
@@ -253,23 +253,6 @@ impl GroupRecord {
         reader.finish("group")?;
         Ok(Self { id, name, path, created_ms, policies })
     }
-}
-
-type NamedFields = (EntityId, String, String, u64);
-
-pub(super) fn write_named(writer: &mut Writer, (id, name, path, created_ms): (&EntityId, &str, &str, u64)) {
-    writer.blob(id.as_str().as_bytes()).blob(name.as_bytes()).blob(path.as_bytes()).u64(created_ms);
-}
-
-pub(super) fn read_named(reader: &mut Reader, kind: EntityKind) -> Result<NamedFields, DecodeError> {
-    let invalid = |invalid| match invalid {
-        InvalidEntity::Name { .. } => DecodeError::Invalid { field: "name" },
-        InvalidEntity::Path => DecodeError::Invalid { field: "path" },
-        InvalidEntity::Id => DecodeError::Invalid { field: "id" },
-    };
-    let (id, name, path) = (read_id(reader)?, reader.text("name")?, reader.text("path")?);
-    kind.check_name(&name).and_then(|()| check_path(&path)).map_err(invalid)?;
-    Ok((id, name, path, reader.u64("creation")?))
 }
 
 fn write_refs(writer: &mut Writer, refs: &[EntityRef]) {

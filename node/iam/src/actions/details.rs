@@ -1,4 +1,5 @@
-//! GetAccountAuthorizationDetails: users, groups and managed policies with all that they may, a page at a time.
+//! GetAccountAuthorizationDetails: users, groups and managed policies with all that they
+//! may, a page at a time.
 //!
 //! ```text
 //! users -> groups -> policies -> policies of AWS that are attached, each by name

@@ -7,7 +7,8 @@ use super::super::fault::Fault;
 use super::super::request::Call;
 use super::page::{cut_page, end_page};
 
-/// The parameter of UpdateAccessKey, of this server alone, by which requests of the key that are under way end.
+/// The parameter of UpdateAccessKey, of this server alone, by which requests of the key that are under way
+/// end.
 const END_REQUESTS: &str = "EndRequests";
 
 const fn status_word(status: KeyStatus) -> &'static str {

@@ -137,7 +137,7 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
     Ok(result)
 }
 
-/// What the marker of a page of AWS's policies begins with. No name of a policy has a colon.
+/// The beginning of the marker of a page of AWS's policies. No name of a policy has a colon.
 const OF_AWS: &str = "aws:";
 
 /// A page of the policies of a scope, and the marker of the next one. Those of the account come first.

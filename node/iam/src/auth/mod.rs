@@ -158,7 +158,7 @@ pub(crate) struct JudgedHead<'a> {
 
 impl<'a> JudgedHead<'a> {
     /// Takes the signature apart, and checks scope, clock and the names of signed headers. A presigned URL
-    /// holds as long as any signature, 15 minutes from its date, whatever it says of its time: STS ignores
+    /// holds as long as any signature, 15 minutes from its date, with every time that it gives: STS ignores
     /// `X-Amz-Expires`, and clients that present a URL to others later than that says rely on it
     /// (kubernetes-sigs/aws-iam-authenticator, pkg/token).
     fn parse(head: &'a Parts, region: &str, now_ms: u64) -> Result<Self, Fault> {

@@ -1,7 +1,8 @@
 //! Simulated requests: who would call, with which policies, and what the engine that judges requests says.
 //!
 //! ```text
-//! parameters -> Simulation (identity, policies, context) -> ExplainedRights of a resource's bucket -> Explanation
+//! parameters -> Simulation (identity, policies, context)
+//!            -> ExplainedRights of a resource's bucket -> Explanation
 //! ```
 //! Called by the actions that simulate. Nothing is read or changed but the policies of the principal.
 
@@ -19,9 +20,9 @@ use sherd_policy::{
 };
 use sherd_store::iam::{PolicyOrigin, Principal};
 
-use super::actions::ACTIONS;
+use super::authorize::ATTACHMENTS;
 use super::fault::Fault;
-use super::request::Call;
+use super::request::{Call, entity_of};
 use context::{ContextEntries, SimulatedFacts};
 
 /// The ARNs of S3's resources, before the bucket.
@@ -159,8 +160,8 @@ pub(crate) fn given_policies(call: &Call) -> Result<Vec<Arc<Policy>>, Fault> {
     (1..).zip(&documents).map(parse).collect()
 }
 
-/// The user that calls: the one of `CallerArn`, else the one whose policies are simulated, else one of whom the
-/// context says all.
+/// The user that calls: the one of `CallerArn`, else the one whose policies are simulated, else one that only
+/// the context describes.
 fn caller(
     call: &Call,
     principal: Option<&Principal>,
@@ -269,15 +270,6 @@ fn bucket_policy(
     Ok(Some((Arc::new(policy), source)))
 }
 
-/// The kind and the name of the user or the group that an ARN of this account names.
-pub(crate) fn entity_of(arn: &str) -> Option<(EntityKind, &str)> {
-    let rest = arn.strip_prefix("arn:aws:iam::")?.strip_prefix(ACCOUNT)?.strip_prefix(':')?;
-    let (kind, path) = rest.split_once('/')?;
-    let kind = [EntityKind::User, EntityKind::Group].into_iter().find(|known| known.word() == kind)?;
-    let name = path.rsplit('/').next()?;
-    kind.check_name(name).is_ok().then_some((kind, name))
-}
-
 /// The bucket of an ARN of S3.
 fn bucket_of(arn: &str) -> Option<&str> {
     arn.strip_prefix(S3_ARN).and_then(|tail| tail.split('/').next())
@@ -300,13 +292,14 @@ fn s3_action(action: &str) -> Option<&'static str> {
     vendor.eq_ignore_ascii_case("s3").then(|| names.find(|known| known.eq_ignore_ascii_case(name)))?
 }
 
-/// The name of an action as requests have it, whatever its case.
+/// The name of an action in the case in which facts compare it. Policies compare names of other services than
+/// S3 without case.
 fn canonical(action: &str) -> String {
-    let mut served = ACTIONS.iter().map(|served| served.permission);
+    let mut attachments = ATTACHMENTS.into_iter();
     if let Some(name) = s3_action(action) {
         return format!("s3:{name}");
     }
-    match (served.find(|known| known.eq_ignore_ascii_case(action)), action.split_once(':')) {
+    match (attachments.find(|known| known.eq_ignore_ascii_case(action)), action.split_once(':')) {
         (Some(known), _) => known.to_owned(),
         (None, Some((vendor, name))) => format!("{}:{name}", vendor.to_ascii_lowercase()),
         (None, None) => action.to_owned(),

@@ -247,7 +247,8 @@ impl Caller {
         self.signed.as_ref().map_or("", |(access_key, _)| access_key.as_str())
     }
 
-    /// What ends the requests of the caller before they are done; none where the key is of the configuration.
+    /// The flag that ends the requests of the caller before they are done; none where the key is of the
+    /// configuration.
     pub(crate) fn revocation(&self) -> Option<KeyRevocation> {
         match &self.signed {
             Some((AccessKey::Stored(view), _)) => Some(view.revocation.clone()),

@@ -64,7 +64,8 @@ pub(super) enum UserCommand {
     /// Say whether a key may do an action on a resource, and which statement of which policy decides
     ///
     /// Judged as a request of now would be: by the policies of the key's user and of its groups, and by the
-    /// policy of the bucket. What else conditions ask about is given with --context.
+    /// policy of the bucket. Further keys that conditions ask for are given with
+    /// --context.
     Why(WhyArgs),
     /// Access keys of a user
     #[command(subcommand)]

@@ -8,6 +8,7 @@ mod args;
 mod calls;
 mod document;
 mod limits;
+mod output;
 mod why;
 mod xml;
 
@@ -25,14 +26,9 @@ use self::args::{
 use self::calls::{Calls, UserError, unescaped};
 use self::document::document;
 use self::limits::LISTINGS_MAX;
+use self::output::{CommandOutput, TEXT};
 use self::xml::Element;
 use crate::process::exit::Exit;
-
-/// The output of a command, as text and as JSON.
-struct CommandOutput {
-    text: String,
-    json: Value,
-}
 
 /// Runs a command, prints what it gives and returns the exit code: 0 done, 1 refused or not answered.
 pub fn user(arguments: &UserArgs) -> ExitCode {
@@ -148,7 +144,7 @@ impl KeyChange {
         }
     }
 
-    /// What became of a key.
+    /// The words for a key that was changed.
     const fn words(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -319,6 +315,3 @@ fn table(list: &str, rows: &[Element], columns: &[&str]) -> CommandOutput {
     }
     CommandOutput { text, json }
 }
-
-/// Why writing to a `String` cannot fail.
-const TEXT: &str = "a String takes every text";

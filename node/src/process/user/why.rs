@@ -1,4 +1,4 @@
-//! `sherd-node user why`: whether a key may do something, and which statement says so.
+//! `sherd-node user why`: whether a key may do something, and which statement decides.
 //!
 //! ```text
 //! key -> its user; bucket -> its policy and settings, as root reads them -> SimulatePrincipalPolicy
@@ -12,8 +12,8 @@ use sherd_policy::{ActionTarget, s3_actions};
 
 use super::args::WhyArgs;
 use super::calls::{Calls, UserError, escaped};
+use super::output::{CommandOutput, TEXT};
 use super::xml::Element;
-use super::{CommandOutput, TEXT};
 
 /// The ARNs of S3's resources, before the bucket.
 const S3_ARN: &str = "arn:aws:s3:::";

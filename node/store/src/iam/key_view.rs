@@ -5,8 +5,8 @@
 //! key -> its user, where it has this id and lists the key -> groups -> inline and attached policies
 //! ```
 //! A record that is named and is not there, or has another id, gives nothing. One that cannot be read, or
-//! does not decode, and a policy of AWS that the program has not fail the whole: a policy that denies must not
-//! be left out.
+//! does not decode, and a policy of AWS that the program does not have fail the whole: a policy that denies
+//! must not be left out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct KeyView {
     /// The user, with all policies that apply to it. The same one as in the view before, where no record
     /// changed.
     pub identity: Arc<Identity>,
-    /// What requests of the key hold while they are under way.
+    /// The flag that requests of the key hold while they are under way.
     pub revocation: KeyRevocation,
     /// The hash of all records that it was composed of.
     source: [u8; 32],

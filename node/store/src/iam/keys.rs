@@ -143,9 +143,9 @@ impl Iam {
         .await
     }
 
-    /// Ends the requests of a user's key that are under way through any node, whatever its status: uploads
-    /// whose bodies are not here yet write nothing, and reads are cut off. Gives the names of the nodes that
-    /// did not confirm it within 5 s: through those, requests that began before go on to their ends.
+    /// Ends the requests of a user's key, active or not, that are under way through any node: uploads whose
+    /// bodies are not here yet write nothing, and reads are cut off. Gives the names of the nodes that did
+    /// not confirm it within 5 s: through those, requests that began before go on to their ends.
     ///
     /// # Errors
     /// [`MissingEntity`]; any of [`IamError`].

@@ -47,6 +47,7 @@ use sherd_core::iam::{
 use sherd_core::id::RegisterKey;
 use sherd_core::limits::{IAM_TAGS_MAX, TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX};
 use sherd_core::record::{Tag, is_of_tags};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::cluster::asker::Gateways;
 use crate::object::Objects;
@@ -191,6 +192,15 @@ impl Iam {
         }
     }
 
+    /// Takes one of the places of calls that read many records, or judge many policies: it is free again when
+    /// the permit is dropped.
+    ///
+    /// # Errors
+    /// [`IamError::Busy`] where others hold all places.
+    pub async fn search_place(&self) -> Result<OwnedSemaphorePermit> {
+        self.inner.records.searches.take().await
+    }
+
     /// This node's master key.
     fn require_master_key(&self) -> Result<&MasterKey> {
         self.inner.views.composer.master_key.as_ref().ok_or(IamError::NoMasterKey)
@@ -272,8 +282,8 @@ fn checked_tag_count(tags: &[Tag]) -> Result<()> {
     if tags.len() > IAM_TAGS_MAX { Err(too_many.into()) } else { Ok(()) }
 }
 
-/// Which keys of tags are the same one (IAM User Guide, "Tagging IAM resources"). The case is kept, too, where
-/// it does not count: a tag that is added takes the place of the one that was spelt differently.
+/// The keys of tags that are the same one (IAM User Guide, "Tagging IAM resources"). The case is kept also
+/// where it does not count: a tag that is added takes the place of the one that was spelt differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TagKeys {
     /// Users': `Department` and `department` are one.

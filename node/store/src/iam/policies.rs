@@ -125,7 +125,8 @@ impl Iam {
         }
     }
 
-    /// Lists the account's managed policies whose paths begin with a prefix, behind the marker of a page before.
+    /// Lists the account's managed policies whose paths begin with a prefix, behind the marker of a page
+    /// before.
     ///
     /// # Errors
     /// Any of [`IamError`].
@@ -154,7 +155,8 @@ impl Iam {
         Ok((users, groups))
     }
 
-    /// Deletes a managed policy of the account that is attached to nothing, and has its default version alone.
+    /// Deletes a managed policy of the account that is attached to nothing, and has its default version
+    /// alone.
     ///
     /// # Errors
     /// [`MissingEntity`]; [`DeleteConflict`]; any of [`IamError`].

@@ -9,12 +9,11 @@ use futures::future::try_join_all;
 
 use sherd_core::iam::{EntityKind, GroupRecord, PolicySet, UserRecord};
 use sherd_policy::Policy;
-use tokio::sync::OwnedSemaphorePermit;
 
+use super::entity;
 use super::error::Result;
-use super::key_view::of_aws;
+use super::key_view::{Composer, of_aws};
 use super::policies::PolicyOwner;
-use super::{Iam, entity};
 
 /// The owner or the ARN of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,22 +51,13 @@ pub struct Principal {
     pub policies: Vec<PrincipalPolicy>,
 }
 
-impl Iam {
-    /// Takes one of the places of calls that read many records, or judge many policies: it is free again when
-    /// the permit is dropped.
-    ///
-    /// # Errors
-    /// [`super::IamError::Busy`] where others hold all places.
-    pub async fn search_place(&self) -> Result<OwnedSemaphorePermit> {
-        self.inner.records.searches.take().await
-    }
-
+impl Principal {
     /// Reads a user or a group with the policies that are in force for it.
     ///
     /// # Errors
     /// [`super::MissingEntity`]; any of [`super::IamError`].
-    pub async fn principal(&self, owner: PolicyOwner<'_>) -> Result<Principal> {
-        let (records, composer) = (&self.inner.records, &self.inner.views.composer);
+    pub(super) async fn read(composer: &Composer, owner: PolicyOwner<'_>) -> Result<Self> {
+        let records = &composer.records;
         let (user, arn, groups) = match owner {
             PolicyOwner::User(name) => {
                 let user: UserRecord = entity(records, EntityKind::User, name).await?;
@@ -105,6 +95,6 @@ impl Iam {
         for (managed, document) in of_aws(&sets)? {
             add(PolicyOrigin::Managed(managed.arn()), &managed.name, document)?;
         }
-        Ok(Principal { user, arn, policies })
+        Ok(Self { user, arn, policies })
     }
 }

@@ -4,9 +4,9 @@
 //! view of a key -> its revocation flag <- requests that the view proved, for as long as they run
 //! revoke: the flag is set, and no byte of their bodies passes any more; later views have a new flag
 //! ```
-//! A request is judged when it begins, and goes on when its key is made inactive. Where it must not, the flag is
-//! set behind that change. All views of a key that requests hold share it, so nothing is counted for a request,
-//! and a body looks at one flag.
+//! A request is judged when it begins, and goes on when its key is made inactive. Where it must not, the flag
+//! is set behind that change. All views of a key that requests hold share it, so nothing is counted for a
+//! request, and a body looks at one flag.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

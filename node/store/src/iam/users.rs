@@ -7,7 +7,8 @@ use sherd_core::limits::IAM_GROUPS_MAX;
 use sherd_core::record::Tag;
 
 use super::error::{DeleteConflict, IamError, LimitExceeded, MissingEntity, Result};
-use super::policies::has_attached;
+use super::policies::{PolicyOwner, has_attached};
+use super::principals::Principal;
 use super::records::{Page, Step};
 use super::{Iam, TagKeys, checked_path, checked_tags, entity, kind_register, living, missing};
 
@@ -62,6 +63,14 @@ impl Iam {
     /// [`MissingEntity`]; any of [`IamError`].
     pub async fn user(&self, name: &str) -> Result<UserRecord> {
         entity(&self.inner.records, USER, name).await
+    }
+
+    /// Reads a user or a group with the policies that are in force for it.
+    ///
+    /// # Errors
+    /// [`MissingEntity`]; any of [`IamError`].
+    pub async fn principal(&self, owner: PolicyOwner<'_>) -> Result<Principal> {
+        Principal::read(&self.inner.views.composer, owner).await
     }
 
     /// Lists users whose paths begin with a prefix, behind the marker of a page before.

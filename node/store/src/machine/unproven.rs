@@ -5,12 +5,12 @@
 //! head -> enter -> moved(bytes) ... -> keep: all of it is here -> signature -> dropped
 //!           '--> where all places are taken, the slowest of the others is lost
 //! ```
-//! A bound that unproven senders share with proven ones is one that the unproven use up: with one id of a key,
-//! or with none, and a byte a second. So a new one is never refused for those that hardly move. How slow one
-//! is: its bytes, and some that each has to begin with, over its age and over the number that come from its
-//! address. An honest request whose bytes come at once outlives those that drip, and one from another address
-//! than a flood's outlives the flood. Used by forms and by requests to IAM while their bodies arrive, and for
-//! look-ups of keys.
+//! A bound that unproven senders share with proven ones is one that the unproven use up: with one id of a
+//! key, or with none, and a byte a second. So a new one is never refused for those that hardly move. How slow
+//! one is: its bytes, and some that each has to begin with, over its age and over the number that come from
+//! its address. An honest request whose bytes come at once outlives those that drip, and one from another
+//! address than a flood's outlives the flood. Used by forms and by requests to IAM while their bodies arrive,
+//! and for look-ups of keys.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -71,8 +71,8 @@ impl UnprovenLane {
         Self(Arc::new(LaneState { max: max.max(1), members, eased: Notify::new() }))
     }
 
-    /// Takes a place for the work of a sender. Where all are taken, the slowest one of those that may give way
-    /// is lost. Waits only while all are kept. Cancel-safe.
+    /// Takes a place for the work of a sender. Where all are taken, the slowest one of those that may give
+    /// way is lost. Waits only while all are kept. Cancel-safe.
     pub async fn enter(&self, from: IpAddr) -> UnprovenPlace {
         loop {
             // It waits before it looks: a place that is free in between wakes it.
