@@ -79,7 +79,8 @@ pub(super) enum UserCommand {
 #[derive(Debug, Clone, Args)]
 pub(super) struct WhyArgs {
     /// Id of an access key (AKIA...), or name of a user
-    pub(super) key: String,
+    #[arg(value_name = "KEY")]
+    pub(super) caller: String,
     /// Action, as policies name it: s3:GetObject
     pub(super) action: String,
     /// Bucket, bucket/key, or an ARN; * for an action on none, such as s3:ListAllMyBuckets

@@ -52,7 +52,7 @@ pub(super) async fn why(calls: &mut Calls, question: &WhyArgs) -> Result<Command
             given.split_once('=').ok_or_else(|| UserError::NoContext { given: given.clone() })?;
         context.push((key.to_owned(), value.to_owned()));
     }
-    let caller = caller(calls, &question.key).await?;
+    let caller = caller(calls, &question.caller).await?;
     let bucket = match resource.strip_prefix(S3_ARN).and_then(|tail| tail.split('/').next()) {
         Some(name) => Some(bucket(calls, name).await?),
         None => None,
