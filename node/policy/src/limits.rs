@@ -10,6 +10,8 @@ pub const DEPTH_MAX: usize = 16;
 /// Bytes of a text that holds the values of an identity's variables: longer than any text that it is compared
 /// with (headers are 8 KiB).
 pub const EXPANDED_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the values of a request that the reason of a condition names.
+pub const SHOWN_BYTES_MAX: usize = 256;
 /// Bits of a network of addresses from which on S3 takes it for a fixed value (AWS, "The meaning of public").
 pub const PUBLIC_IPV4_BITS: u8 = 8;
 /// The same for IPv6.

@@ -3,6 +3,7 @@
 //! Called by simulations and for people. The verdict is that of the compiled rights, which requests are
 //! decided by; the statements are judged one by one by the functions that those use.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use crate::condition::Condition;
 use crate::facts::{Facts, Values};
 use crate::identity::Identity;
 use crate::key::ConditionKey;
+use crate::limits::SHOWN_BYTES_MAX;
 use crate::pattern::Context;
 use crate::resource::Resource;
 use crate::statement::{Effect, Statement};
@@ -54,7 +56,8 @@ pub struct JudgedStatement {
 pub struct FailedCondition {
     /// Its key, as AWS writes it.
     pub key: String,
-    /// The values that the request has; `None` where it lacks the key.
+    /// The values that the request has, cut at [`SHOWN_BYTES_MAX`] bytes together; `None` where it lacks the
+    /// key.
     pub values: Option<Vec<String>>,
 }
 
@@ -115,11 +118,26 @@ fn failed_conditions(statement: &Statement, context: Context<'_>) -> Vec<FailedC
             key: condition.key.shown(),
             values: match context.values(&condition.key) {
                 Values::Absent => None,
-                Values::One(value) => Some(vec![value.into_owned()]),
-                Values::Many(values) => Some(values.into_iter().map(std::borrow::Cow::into_owned).collect()),
+                Values::One(value) => Some(shown([value])),
+                Values::Many(values) => Some(shown(values)),
             },
         })
         .collect()
+}
+
+/// Values as far as a reason names them: many statements may fail by the same long value.
+fn shown<'a>(values: impl IntoIterator<Item = Cow<'a, str>>) -> Vec<String> {
+    let (mut shown, mut room) = (Vec::new(), SHOWN_BYTES_MAX);
+    for value in values {
+        let (begin, rest) = value.split_at(value.floor_char_boundary(room));
+        if !rest.is_empty() {
+            shown.push(format!("{begin}..."));
+            break;
+        }
+        room -= begin.len();
+        shown.push(begin.to_owned());
+    }
+    shown
 }
 
 impl Explanation {

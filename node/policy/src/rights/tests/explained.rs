@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::cases::FactTable;
+use crate::limits::SHOWN_BYTES_MAX;
 use crate::{
     BucketRules, Effect, ExplainedRights, Explanation, Identity, Policy, PolicyForm, Resource, UserIdentity,
     Verdict,
@@ -65,6 +66,15 @@ fn conditions_that_fail_are_named_with_what_the_request_has() {
     let known = Some(vec!["192.0.2.1".to_owned()]);
     assert_eq!(failed, [("aws:SourceIp", known), ("aws:MultiFactorAuthPresent", None)]);
     assert_eq!(Vec::from_iter(&refused.absent_keys), ["aws:MultiFactorAuthPresent"]);
+}
+
+#[test]
+fn a_long_value_is_cut_where_a_reason_names_it() {
+    let long = format!("{}\u{e4}{}", "1".repeat(SHOWN_BYTES_MAX - 1), "2".repeat(8 << 10));
+    let explained = explain("s3:GetObject", "ada/a", "ada", &[("aws:SourceIp", &long)]);
+    let shown =
+        explained.statements.iter().flat_map(|found| &found.failed).find_map(|failed| failed.values.clone());
+    assert_eq!(shown, Some(vec![format!("{}...", "1".repeat(SHOWN_BYTES_MAX - 1))]));
 }
 
 #[test]
