@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn all_views_of_a_key_share_its_lease_until_it_is_revoked() {
+    fn all_views_of_a_key_share_its_flag_until_it_is_revoked() {
         let revocations = KeyRevocations::default();
         let (one, other, same) = (revocations.of(key(1)), revocations.of(key(2)), revocations.of(key(1)));
         revocations.revoke(key(1));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_that_nothing_holds_are_dropped() {
+    fn flags_that_nothing_holds_are_dropped() {
         let revocations = KeyRevocations::default();
         let held = revocations.of(key(0));
         for number in 1..3 * REVOCATIONS_SWEPT_AT {
