@@ -47,8 +47,13 @@ pub(crate) const COUNTED_PAGE: usize = 1_000;
 /// Pairs of action and resource that one page of a simulation judges, at least one action's: the parameters
 /// of a request bound both lists to [`PARAMETERS_MAX`] together.
 pub(crate) const SIMULATED_PAIRS_MAX: usize = 256;
-/// Statements and keys that one result of a simulation names, each: a user may have 10,000 statements.
+/// Statements and keys that one result of a simulation names, and conditions of a statement, each: a user may
+/// have 10,000 statements.
 pub(crate) const SIMULATED_REASONS_MAX: usize = 20;
+/// Bytes of one value of a context entry: as long as headers are, the longest texts that policies judge.
+pub(crate) const CONTEXT_VALUE_BYTES_MAX: usize = 8 << 10;
+/// Bytes of all values of context entries: each may be compared with all patterns of all policies.
+pub(crate) const CONTEXT_BYTES_MAX: usize = 32 << 10;
 /// Bytes of the answer of GetAccountAuthorizationDetails from which on its page ends: one more entity comes
 /// behind them, of 2 MiB at most where its documents are as long as they may be.
 pub(crate) const DETAILS_BYTES: usize = 512 << 10;

@@ -1,7 +1,10 @@
 //! Simulations: what policies say of actions on resources, and which statements decide.
 
+use std::ops::Range;
+
 use sherd_policy::{Effect, Explanation, JudgedStatement, Verdict};
 use sherd_store::iam::Principal;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
@@ -17,17 +20,17 @@ struct ResourceResult<'a> {
 }
 
 pub(super) async fn principal(call: &Call) -> Result<Elements, Fault> {
-    let _place = call.iam.search_place().await?;
+    let place = call.iam.simulation_place().await?;
     let principal = source(call).await?;
-    simulate(call, Simulation::new(call, Some(&principal))?).await
+    simulate(call, Simulation::new(call, Some(&principal))?, place).await
 }
 
 pub(super) async fn custom(call: &Call) -> Result<Elements, Fault> {
     if call.form.members("PolicyInputList") == 0 {
         return Err(Fault::missing("PolicyInputList"));
     }
-    let _place = call.iam.search_place().await?;
-    simulate(call, Simulation::new(call, None)?).await
+    let place = call.iam.simulation_place().await?;
+    simulate(call, Simulation::new(call, None)?, place).await
 }
 
 /// The user or the group that the call names, with its policies.
@@ -41,8 +44,12 @@ pub(super) async fn source(call: &Call) -> Result<Principal, Fault> {
     }
 }
 
-/// Judges the actions of a page. Other requests have a turn behind each of its pairs.
-async fn simulate(call: &Call, simulation: Simulation) -> Result<Elements, Fault> {
+/// Judges the actions of a page, for as long as its caller waits.
+async fn simulate(
+    call: &Call,
+    simulation: Simulation,
+    place: OwnedSemaphorePermit,
+) -> Result<Elements, Fault> {
     let page = call.page()?;
     let first = match &page.marker {
         None => 0,
@@ -52,35 +59,39 @@ async fn simulate(call: &Call, simulation: Simulation) -> Result<Elements, Fault
             )?
         }
     };
-    let all = [String::from("*")];
-    let resources = if simulation.resources.is_empty() { &all[..] } else { &simulation.resources };
-    let count = page.entries.min((SIMULATED_PAIRS_MAX / resources.len()).max(1));
-    let actions: Vec<&String> = simulation.actions.iter().skip(first).take(count).collect();
-    let mut results: Vec<Vec<ResourceResult<'_>>> = actions.iter().map(|_| Vec::new()).collect();
-    for arn in resources {
-        let rights = simulation.rights(arn);
-        for (action, results) in actions.iter().zip(&mut results) {
-            let mut explanation = rights.explain(action);
-            shorten(&mut explanation);
-            results.push(ResourceResult { arn, explanation });
-            tokio::task::yield_now().await;
-        }
-    }
+    let count = page.entries.min((SIMULATED_PAIRS_MAX / simulation.resources.len().max(1)).max(1));
+    let next = simulation.actions.len().min(first + count);
     let is_explained = call.form.get("Explain") == Some("true");
-    let answers = Answers { simulation: &simulation, is_explained };
-    let mut result = Elements::default();
-    result.list("EvaluationResults", actions.iter().zip(&results), |member, (action, results)| {
-        answers.write(member, action, results);
-    });
-    let next = first + actions.len();
-    end_page(&mut result, (next < simulation.actions.len()).then(|| next.to_string()).as_deref());
-    Ok(result)
+    apart(move |is_left| {
+        let _place = place;
+        let mut result = Answers { simulation: &simulation, is_explained }.judge(first..next, is_left);
+        end_page(&mut result, (next < simulation.actions.len()).then(|| next.to_string()).as_deref());
+        result
+    })
+    .await
+}
+
+/// Runs work that takes a processor for long apart from the runtime's threads, which serve all other requests.
+/// `is_left` is true once its caller is gone.
+async fn apart<T: Send + 'static>(
+    work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
+) -> Result<T, Fault> {
+    let (answer, answered) = oneshot::channel();
+    drop(tokio::task::spawn_blocking(move || {
+        let result = work(&|| answer.is_closed());
+        drop(answer.send(result));
+    }));
+    // A panic of the work was logged by the panic hook.
+    answered.await.map_err(|_| Fault::unavailable())
 }
 
 /// Leaves out reasons beyond those that an answer names: first of the statements that did not match.
 fn shorten(explanation: &mut Explanation) {
     explanation.statements.sort_by_key(|found| (!found.matches(), found.effect));
     explanation.statements.truncate(SIMULATED_REASONS_MAX);
+    for found in &mut explanation.statements {
+        found.failed.truncate(SIMULATED_REASONS_MAX);
+    }
     while explanation.absent_keys.len() > SIMULATED_REASONS_MAX {
         explanation.absent_keys.pop_last();
     }
@@ -94,6 +105,31 @@ struct Answers<'a> {
 }
 
 impl Answers<'_> {
+    /// Judges some actions on all resources; ends early where the caller is gone.
+    fn judge(&self, actions: Range<usize>, is_left: &dyn Fn() -> bool) -> Elements {
+        let Simulation { actions: all_actions, resources, .. } = self.simulation;
+        let actions = all_actions.get(actions).unwrap_or_default();
+        let all = [String::from("*")];
+        let resources = if resources.is_empty() { &all[..] } else { resources };
+        let mut results: Vec<Vec<ResourceResult<'_>>> = actions.iter().map(|_| Vec::new()).collect();
+        for arn in resources {
+            let rights = self.simulation.rights(arn);
+            for (action, results) in actions.iter().zip(&mut results) {
+                if is_left() {
+                    return Elements::default();
+                }
+                let mut explanation = rights.explain(action);
+                shorten(&mut explanation);
+                results.push(ResourceResult { arn, explanation });
+            }
+        }
+        let mut result = Elements::default();
+        result.list("EvaluationResults", actions.iter().zip(&results), |member, (action, results)| {
+            self.write(member, action, results);
+        });
+        result
+    }
+
     /// One action's: together and for each resource (AWS, "EvaluationResult").
     fn write(&self, result: &mut Elements, action: &str, results: &[ResourceResult<'_>]) {
         let verdicts = results.iter().map(|result| result.explanation.verdict);
@@ -191,5 +227,34 @@ const fn word(verdict: Verdict) -> &'static str {
         Verdict::Allowed => "allowed",
         Verdict::DeniedExplicitly => "explicitDeny",
         Verdict::DeniedImplicitly => "implicitDeny",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn long_work_keeps_no_other_task_of_its_thread_out() {
+        let (other, others) = mpsc::channel();
+        let work = apart(move |_| others.recv().expect("the other task runs meanwhile"));
+        let (done, _) = tokio::join!(work, async { other.send(7) });
+        assert_eq!(done.ok(), Some(7));
+    }
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_finds_its_caller_gone() {
+        let ((go, gone), (say, said)) = (mpsc::channel(), tokio::sync::oneshot::channel());
+        let work = apart(move |is_left| {
+            gone.recv().expect("the test goes on");
+            say.send(is_left()).expect("the test waits");
+        });
+        assert!(work.now_or_never().is_none(), "under way");
+        go.send(()).expect("the work waits");
+        assert!(said.await.expect("an answer"), "its caller is gone");
     }
 }

@@ -9,6 +9,7 @@ use sherd_s3::auth::amz_date::AmzDate;
 
 use crate::authorize::ATTACHMENTS;
 use crate::fault::Fault;
+use crate::limits::{CONTEXT_BYTES_MAX, CONTEXT_VALUE_BYTES_MAX};
 use crate::request::Call;
 
 /// The types of values, each with whether an entry of it is a list (AWS, "ContextEntry").
@@ -77,6 +78,18 @@ impl ContextEntries {
     }
 
     fn add(&mut self, key: &str, kind: &str, values: Vec<String>) -> Result<(), Fault> {
+        let bytes = |values: &[String]| values.iter().map(String::len).sum::<usize>();
+        if values.iter().any(|value| value.len() > CONTEXT_VALUE_BYTES_MAX) {
+            return Err(Fault::invalid_input(format!(
+                "A value of a context key has at most {CONTEXT_VALUE_BYTES_MAX} bytes."
+            )));
+        }
+        let before: usize = self.values.values().map(|values| bytes(values)).sum();
+        if before + bytes(&values) > CONTEXT_BYTES_MAX {
+            return Err(Fault::invalid_input(format!(
+                "The values of ContextEntries have at most {CONTEXT_BYTES_MAX} bytes together."
+            )));
+        }
         let is_list = TYPES.iter().find(|(name, _)| *name == kind).map(|(_, is_list)| *is_list);
         let Some(is_list) = is_list else {
             let names: Vec<_> = TYPES.iter().map(|(name, _)| *name).collect();
@@ -215,5 +228,21 @@ mod tests {
         }
         let none = entries(&[("aws:Referer", "string", &[])]).expect("an entry without values");
         assert_eq!(none.get("aws:Referer"), None);
+    }
+
+    #[test]
+    fn long_values_are_refused_one_and_together() {
+        let (long, longer) = ("v".repeat(CONTEXT_VALUE_BYTES_MAX), "v".repeat(CONTEXT_VALUE_BYTES_MAX + 1));
+        let all = vec![long.as_str(); CONTEXT_BYTES_MAX / CONTEXT_VALUE_BYTES_MAX];
+        let full = ("aws:TagKeys", "stringList", all.as_slice());
+        entries(&[full]).expect("as long as may be");
+        let one: [&str; 1] = [&longer];
+        for refused in
+            [&[("aws:Referer", "string", &one[..])][..], &[full, ("aws:Referer", "string", &["v"])]]
+        {
+            let fault = entries(refused).expect_err("too long");
+            assert_eq!(fault.code, "InvalidInput");
+            assert!(fault.message.len() < 100, "{}", fault.message);
+        }
     }
 }

@@ -34,9 +34,11 @@ pub(super) const PARSED_BYTES: u64 = 256;
 pub(super) const PAGES_AT_ONCE: usize = 16;
 /// Searches at one time: each reads all records of a kind.
 pub(super) const SEARCHES_AT_ONCE: usize = 2;
+/// Simulations at one time: each judges many policies, for as long as a processor takes.
+pub(super) const SIMULATIONS_AT_ONCE: usize = 2;
 /// How long the number of records of a kind is remembered. Each count reads all of them.
 pub(super) const COUNT_PERIOD: Duration = Duration::from_secs(10);
-/// How long a listing, and a search, wait for a place.
+/// How long a listing, a search and a simulation wait for a place.
 pub(super) const PLACE_WAIT: Duration = Duration::from_secs(5);
 /// Records that a listing reads at one time.
 pub(super) const READS_AT_ONCE: usize = 16;

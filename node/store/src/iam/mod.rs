@@ -192,13 +192,20 @@ impl Iam {
         }
     }
 
-    /// Takes one of the places of calls that read many records, or judge many policies: it is free again when
-    /// the permit is dropped.
+    /// Takes one of the places of calls that read many records: it is free again when the permit is dropped.
     ///
     /// # Errors
     /// [`IamError::Busy`] where others hold all places.
     pub async fn search_place(&self) -> Result<OwnedSemaphorePermit> {
         self.inner.records.searches.take().await
+    }
+
+    /// Takes one of the places of simulations, as [`Self::search_place`] does.
+    ///
+    /// # Errors
+    /// [`IamError::Busy`] where others hold all places.
+    pub async fn simulation_place(&self) -> Result<OwnedSemaphorePermit> {
+        self.inner.records.simulations.take().await
     }
 
     /// This node's master key.

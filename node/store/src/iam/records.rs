@@ -14,7 +14,7 @@ use sherd_core::id::{ObjectKey, RegisterKey};
 use super::error::{IamError, IamReadError, Result};
 use super::limits::{
     CHANGE_TRIES, COUNT_PERIOD, LISTED_BYTES, LISTED_NAMES_MAX, PAGES_AT_ONCE, PLACE_WAIT, READS_AT_ONCE,
-    SEARCHES_AT_ONCE,
+    SEARCHES_AT_ONCE, SIMULATIONS_AT_ONCE,
 };
 use super::places::Places;
 use crate::object::Objects;
@@ -73,6 +73,8 @@ pub(super) struct Records {
     pages: Places,
     /// Searches through all records of a kind.
     pub(super) searches: Places,
+    /// Simulations, which keep no search out.
+    pub(super) simulations: Places,
     counts: Arc<RememberedCounts>,
 }
 
@@ -103,7 +105,8 @@ impl RememberedCounts {
 impl Records {
     pub(super) fn new(objects: Objects) -> Self {
         let (pages, searches) = (Places::new(PAGES_AT_ONCE), Places::new(SEARCHES_AT_ONCE));
-        Self { objects, pages, searches, counts: Arc::default() }
+        let simulations = Places::new(SIMULATIONS_AT_ONCE);
+        Self { objects, pages, searches, simulations, counts: Arc::default() }
     }
 
     pub(super) async fn read<R: Record>(

@@ -80,6 +80,20 @@ async fn calls_that_read_all_users_take_the_places_of_searches_and_counts_are_re
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn simulations_keep_no_search_out() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    iam.create_policy(policy_of("read")).await.expect("created");
+    let held = [iam.simulation_place().await.expect("free"), iam.simulation_place().await.expect("free")];
+    assert!(iam.simulation_place().now_or_never().is_none(), "a third one waits");
+    iam.delete_policy("read").await.expect("attached to nothing");
+    drop(held);
+    drop(iam.simulation_place().await.expect("given back"));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_have_awss_sizes_and_white_space_does_not_count() {
     let directories = Directories::new(4);
     let node = directories.start().await;
