@@ -71,7 +71,8 @@ async fn simulate(
     .await
 }
 
-/// Runs work that takes a processor for long apart from the runtime's threads, which serve all other requests.
+/// Runs work that takes a processor for long apart from the threads of the runtime, which serve all other
+/// requests.
 /// `is_left` is true once its caller is gone.
 async fn apart<T: Send + 'static>(
     work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
