@@ -20,7 +20,7 @@ const FILES: [&str; 4] = [
 fn roles(service: &str, method: &str) -> &'static [Role] {
     match (service, method) {
         ("RegisterService" | "ShardService" | "UpkeepService", _)
-        | ("AdminService", "Form" | "ForgetBucket" | "ForgetIam") => &[Role::Node],
+        | ("AdminService", "Form" | "ForgetBucket" | "ForgetIam" | "RevokeKey") => &[Role::Node],
         ("AdminService", "Ping" | "Topology" | "Status") => &Role::ALL,
         ("AdminService", "ReplaceVolume" | "Vouch" | "Call") => &[Role::Operator, Role::Admin],
         other => panic!("no role of this test may call {other:?}"),
