@@ -173,7 +173,6 @@ async fn nothing_answers_200_for_what_it_does_not_do() {
     let put = || client.put_object().bucket(BUCKET).key("k");
     let refusals = [
         code(put().server_side_encryption(ServerSideEncryption::Aes256).send().await),
-        code(put().website_redirect_location("/x").send().await),
         code(put().storage_class(StorageClass::Glacier).send().await),
         code(put().acl(ObjectCannedAcl::PublicRead).send().await),
         code(put().expected_bucket_owner("123456789012").send().await),
