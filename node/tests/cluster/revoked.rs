@@ -178,7 +178,7 @@ async fn a_node_that_stood_still_answers_by_nothing_from_before() {
         match answered {
             // Its connections to the others were lost meanwhile.
             Err(Failure::Unavailable { status: 503, .. }) => {}
-            // It stood still for so long that a write which lay in its socket is not begun.
+            // A write that lay in the socket of a node that stood still for five seconds is not begun.
             Err(Failure::Lost(_)) if matches!(ask, Ask::Write | Ask::Erase) => {}
             answered => assert_eq!(code(answered).as_deref(), Some(wanted), "{ask:?}"),
         }
