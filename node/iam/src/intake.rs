@@ -60,7 +60,7 @@ impl BodyIntake {
         if body.is_end_stream() {
             return Ok(TakenBody { bytes: Bytes::new(), place: None });
         }
-        // One that does not say how long it is counts as a long one.
+        // A body that does not say how long it is counts as a long one.
         let length = body.size_hint().upper().unwrap_or(FORM_BYTES_MAX as u64);
         let lane = if length <= SHORT_BODY_BYTES_MAX { &self.short } else { &self.long };
         let entered = timeout(TURN_WAIT_MAX, lane.enter(from)).await;

@@ -247,7 +247,7 @@ fn target_of(index: usize) -> ActionTarget {
 pub(crate) struct ActionSet([u64; WORDS]);
 
 impl ActionSet {
-    /// Those with these names, which have no `s3:`.
+    /// The actions with these names, which have no `s3:`.
     pub(crate) fn of(names: &[&str]) -> Self {
         let mut found = Self::default();
         names.iter().filter_map(|name| index_of_name(name)).for_each(|index| found.add(index));

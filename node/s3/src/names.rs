@@ -88,7 +88,7 @@ pub(super) fn made(name: ObjectName) -> Result<ObjectName, Refusal> {
 pub enum NamedVersion {
     /// `null`: the one that each object has without versioning.
     Null,
-    /// One that a bucket with versioning would have. No bucket has versioning, so it is not there.
+    /// A version that a bucket with versioning would have. No bucket has versioning, so it is not there.
     Other(VersionId),
 }
 

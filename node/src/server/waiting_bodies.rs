@@ -33,7 +33,7 @@ struct BodyEntry {
     waker: Option<Waker>,
 }
 
-/// One that waits, until it is dropped.
+/// A body that waits, until it is dropped.
 #[derive(Debug)]
 pub(super) struct WaitingBody {
     all: Arc<WaitingBodies>,
@@ -76,7 +76,7 @@ impl WaitingBodies {
     }
 }
 
-/// One of which nothing is known yet counts as the fastest.
+/// A body whose pace is not known yet counts as the fastest.
 fn bytes_per_second(pace: &mut Pace, now: Instant) -> u64 {
     pace.bytes_per_second(now).unwrap_or(u64::MAX)
 }

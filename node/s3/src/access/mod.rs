@@ -393,7 +393,7 @@ impl Access {
 
 #[cfg(test)]
 impl Access {
-    /// That of a user who may do everything where a condition holds.
+    /// The access of a user who may do everything where a condition holds.
     pub(crate) fn allowed_if(condition: &str) -> Self {
         let policy = format!(
             r#"{{"Version":"2012-10-17","Statement":{{"Effect":"Allow","Action":"*","Resource":"*",
@@ -402,7 +402,7 @@ impl Access {
         tests::user(&[&policy]).in_no_bucket()
     }
 
-    /// That of a user who may do everything but one action on one object.
+    /// The access of a user who may do everything but one action on one object.
     pub(crate) fn denying(action: &str, name: &ObjectName) -> Self {
         let deny = format!("arn:aws:s3:::{}/{}", name.bucket, name.key);
         let policy = format!(

@@ -26,7 +26,7 @@ pub(crate) const VERSION_ID: HeaderName = HeaderName::from_static("x-amz-copy-so
 pub(crate) struct CopySource {
     /// Which object.
     pub(crate) name: ObjectName,
-    /// Which version of it, where the request names one.
+    /// The version of it, where the request names one.
     pub(crate) version: Option<NamedVersion>,
 }
 
