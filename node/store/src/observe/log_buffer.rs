@@ -1,12 +1,18 @@
 //! Log lines of a test.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
+use tracing::Dispatch;
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
+
+/// A subscriber that is never used. While only one is there, `tracing` asks that of the thread that comes to a log
+/// statement first whether it matters to any (`Dispatchers::rebuilder` of tracing-core 0.1): a thread without a
+/// buffer would turn the statement off for the one thread that has a buffer.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
 
 /// Keeps log lines.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +45,7 @@ impl LogBuffer {
 
     /// Keeps what this thread logs until the guard is dropped.
     pub fn keep(&self, level: &str) -> tracing::subscriber::DefaultGuard {
+        LazyLock::force(&SECOND);
         let writer = self.clone();
         let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || writer.clone());
         tracing::subscriber::set_default(Registry::default().with(lines.with_filter(EnvFilter::new(level))))
