@@ -21,10 +21,10 @@ use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::pulse::{ClientDoubt, ProcessPulse};
 use crate::audit::AnswerCount;
-use crate::server::limits::{LONG_DOUBT, LOOK_AFTER};
+use crate::server::limits::LOOK_AFTER;
 use sherd_net::tls::ConnectionPlace;
+use sherd_store::machine::pulse::{ClientDoubt, LONG_DOUBT, ProcessPulse, WholeWrite};
 
 /// Lines of a head beside its headers: the request line and the empty one.
 const LINES_BESIDE_HEADERS: usize = 2;
@@ -105,11 +105,13 @@ impl Exchange {
         self.0.ends_with_line.store(bytes.last() == Some(&b'\n'), Ordering::Relaxed);
     }
 
-    /// A request's head is whole: its place is kept. `false` where it was lost a moment before.
-    pub(super) fn begin<B: Body>(&self, request: &Request<B>) -> bool {
+    /// A request's head is whole: its place is kept. `changes` says whether it may change something. `false`
+    /// where the place was lost a moment before.
+    pub(super) fn begin<B: Body>(&self, request: &Request<B>, changes: bool) -> bool {
         let lines = self.0.lines.load(Ordering::Relaxed);
-        let is_read =
-            matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream();
+        let is_read = !changes
+            && matches!(*request.method(), Method::GET | Method::HEAD)
+            && request.body().is_end_stream();
         // Bytes behind the head are another request's. One that came as the rest of an earlier read has no
         // lines here.
         let is_last = lines == request.headers().len() + LINES_BESIDE_HEADERS
@@ -150,6 +152,11 @@ impl Exchange {
     /// Whether the client of a write that was read at this moment is in doubt.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.doubt_of_client() != ClientDoubt::None
+    }
+
+    /// The write under way, whose last byte is read at this moment.
+    pub(super) fn whole_write(&self) -> WholeWrite {
+        WholeWrite::new(Arc::clone(&self.0.pulse))
     }
 
     /// The doubt at this moment, or when the write began where that is greater and not long ago.
@@ -268,7 +275,7 @@ mod tests {
             for piece in &pieces {
                 exchange.read_of_head(piece);
             }
-            assert!(exchange.begin(&request));
+            assert!(exchange.begin(&request, *request.method() != Method::GET));
             assert_eq!(exchange.ends_with_client(), ends, "{pieces:?} {request:?}");
         }
     }
@@ -277,7 +284,7 @@ mod tests {
     fn a_place_is_kept_until_the_last_byte_of_the_answer_went_out() {
         let places = ConnectionPlaces::new(1);
         let exchange = Exchange::new(places.take(LOCAL), pulse());
-        assert!(exchange.waits_for_head() && exchange.begin(&request(Method::GET, "")));
+        assert!(exchange.waits_for_head() && exchange.begin(&request(Method::GET, ""), false));
         let answer = exchange.answer(Full::<Bytes>::from("text"), None);
         assert!(!exchange.all_is_sent(), "its body is not read");
         drop(answer);
@@ -286,6 +293,6 @@ mod tests {
         drop(kept);
         assert!(exchange.all_is_sent() && exchange.waits_for_head());
         assert_eq!(places.take(LOCAL).taken_from(), Some(LOCAL));
-        assert!(!exchange.begin(&request(Method::GET, "")), "its place is another's");
+        assert!(!exchange.begin(&request(Method::GET, ""), false), "its place is another's");
     }
 }

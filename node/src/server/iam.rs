@@ -9,6 +9,7 @@ use http::Request;
 use sherd_iam::{QueryApi, UNPROVEN_MAX};
 use sherd_store::machine::reclaim::Reclaim;
 use sherd_store::observe::metrics::Traffic;
+use sherd_store::observe::trace::{RequestTrace, SlowRequests};
 
 use crate::server::limits::IAM_CONNECTIONS_MAX;
 use crate::server::{Life, Listener, ListenerLimits, RequestBody, serve};
@@ -29,9 +30,16 @@ const ALLOWED: ListenerLimits = ListenerLimits {
 
 /// Serves until `life` ends.
 pub async fn serve_iam(listener: Listener, life: Life, traffic: Traffic, api: QueryApi) {
+    let none_is_slow = SlowRequests::after(Duration::ZERO);
     let service = move |request: Request<RequestBody>| {
         let api = api.clone();
-        async move { api.call(request).await }
+        let work = async move {
+            request.body().may_begin().await;
+            api.call(request).await
+        };
+        let trace = RequestTrace::begin(&none_is_slow);
+        async move { trace.scope(work).await }
     };
+    let listener = listener.with_changes_by_any_method();
     serve(listener, ALLOWED, life, traffic, Reclaim::default(), service).await;
 }

@@ -38,20 +38,8 @@ pub(crate) const SLOW_BODY_BYTES_PER_SECOND: u64 = 256 << 10;
 /// Bodies that wait for their clients without a place, for each place: 1,024 at 512 places, whose buffers are
 /// 64 MiB at most.
 pub(crate) const BODIES_WAITING_PER_PLACE: usize = 2;
-/// Between two beats of a process that runs.
-pub(crate) const BEAT_EVERY: Duration = Duration::from_millis(250);
-/// Without a beat for this time a process stood still: three times the pause between two, for busy machines.
-pub(crate) const STANDSTILL_MIN: Duration = Duration::from_millis(750);
-/// Clients of a process that stood still for longer have asked another node: load balancers and clients take
-/// a node for down within 5 s.
-pub(crate) const ABSENCE_MAX: Duration = Duration::from_secs(5);
 /// How long a write in doubt waits for the event that its client has ended its side.
 pub(crate) const LOOK_AFTER: Duration = Duration::from_millis(10);
-/// How long after such a standstill no write is begun that may have lain in a socket: a process reads what
-/// lies there at once, in the order of its tasks.
-pub(crate) const DOUBT: Duration = Duration::from_secs(2);
-/// How long after any standstill a client that has ended its side counts as gone.
-pub(crate) const LONG_DOUBT: Duration = Duration::from_secs(10);
 /// Bytes that are read at most behind the head of a request that is worked on, to see whether its client has
 /// gone.
 pub(crate) const AHEAD_BYTES_MAX: usize = 512;

@@ -14,7 +14,6 @@ mod admission;
 mod body_place;
 mod waiting_bodies;
 mod exchange;
-mod pulse;
 mod handshakes;
 mod live_limits;
 mod request_places;
@@ -54,7 +53,6 @@ use self::client_stream::TimedStream;
 use self::exchange::Exchange;
 use self::handshakes::Handshakes;
 pub use self::live_limits::LiveLimits;
-use self::pulse::ProcessPulse;
 pub use self::refused_head::RefuseHead;
 use self::refused_head::RefusedHead;
 use self::request_body::BodyState;
@@ -69,6 +67,7 @@ use crate::server::limits::{ACCEPT_PAUSE, BUFFER_BYTES_MAX, HEAD_BYTES_MAX, LING
 use sherd_core::limits::HEADERS_MAX;
 use sherd_net::listen::listen;
 use sherd_net::tls::{self, ServedCertificate};
+use sherd_store::machine::pulse::ProcessPulse;
 use sherd_store::machine::reclaim::{HeldBuffers, Reclaim};
 use sherd_store::observe::metrics::Traffic;
 
@@ -94,6 +93,8 @@ pub struct Listener {
     proxies: TrustedProxies,
     audit: Option<ListenerAudit>,
     refused_head: RefusedHead,
+    /// The methods of requests that change nothing.
+    reads: &'static [Method],
 }
 
 impl Listener {
@@ -106,7 +107,8 @@ impl Listener {
         let tcp = listen(address).map_err(error)?;
         let address = tcp.local_addr().map_err(error)?;
         let (certificate, proxies, audit) = (None, TrustedProxies::default(), None);
-        Ok(Self { tcp, name, address, certificate, proxies, audit, refused_head: RefusedHead::default() })
+        let (refused_head, reads) = (RefusedHead::default(), &READS[..]);
+        Ok(Self { tcp, name, address, certificate, proxies, audit, refused_head, reads })
     }
 
     /// Speaks TLS with this certificate.
@@ -131,6 +133,12 @@ impl Listener {
     #[must_use]
     pub fn with_refused_heads(self, refuse: RefuseHead) -> Self {
         Self { refused_head: RefusedHead::new(refuse), ..self }
+    }
+
+    /// Serves requests that change something by whatever method.
+    #[must_use]
+    pub fn with_changes_by_any_method(self) -> Self {
+        Self { reads: &[], ..self }
     }
 
     /// The address with its real port.
@@ -159,6 +167,9 @@ pub struct ListenerLimits {
     /// sent.
     pub answer_timeout: Option<Duration>,
 }
+
+/// The methods that change nothing (RFC 9110, section 9.2.1).
+const READS: [Method; 3] = [Method::GET, Method::HEAD, Method::OPTIONS];
 
 type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -205,7 +216,7 @@ async fn serve_connections<S, F, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
-    let Listener { tcp, name, address, certificate, proxies, audit, refused_head } = listener;
+    let Listener { tcp, name, address, certificate, proxies, audit, refused_head, reads } = listener;
     let handshakes =
         certificate.map(|certificate| Arc::new(Handshakes::new(certificate, limits.handshakes().clone())));
     let spares = Arc::new(SpareDescriptors::new(limits.now().spare_descriptors));
@@ -257,7 +268,7 @@ async fn serve_connections<S, F, B>(
                         },
                     },
                 };
-                connection(transport, held, &open, &peer, allowed, &life, service).await;
+                connection(transport, held, &open, &peer, (allowed, reads), &life, service).await;
             };
             // Cancel-safe: no request is under way on a connection whose place is lost.
             tokio::select! {
@@ -325,7 +336,7 @@ async fn connection<S, F, B>(
     held: HeldBuffers,
     open: &IntGauge,
     peer: &Peer,
-    allowed: ListenerLimits,
+    (allowed, reads): (ListenerLimits, &[Method]),
     life: &Life,
     service: S,
 ) where
@@ -337,10 +348,11 @@ async fn connection<S, F, B>(
     let (body_state, exchange) = (transport.body.clone(), transport.exchange.clone());
     let io = TokioIo::new(transport);
     let answer = service_fn(|mut request: Request<Incoming>| {
-        let begins = exchange.begin(&request);
+        let changes = !reads.contains(request.method());
+        let begins = exchange.begin(&request, changes);
         let record = if begins { peer.introduce(&mut request) } else { None };
         let mut request = request.map(|body| RequestBody::new(body, body_state.clone(), record.clone()));
-        if !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        if changes {
             request.body_mut().begin_write(exchange.clone());
         }
         let answer = begins.then(|| service(request));

@@ -118,19 +118,27 @@ impl RequestBody {
         self.write = Some(UnbegunWrite { exchange, last: None });
     }
 
-    /// Waits until the write that has no body may begin.
+    /// Waits until the write that has no body may begin; one that has a body waits for its last bytes.
     pub(super) async fn may_begin(&self) {
-        if let Some(write) = self.write.as_ref().filter(|write| write.exchange.is_in_doubt()) {
-            write.exchange.clone().look().await;
+        let Some(UnbegunWrite { exchange, .. }) = self.write.as_ref().filter(|_| self.is_end_stream()) else {
+            return;
+        };
+        trace::is_whole(exchange.whole_write());
+        if exchange.is_in_doubt() {
+            exchange.clone().look().await;
         }
     }
 
     /// Passes a frame on, the last one of a write once its client is in no doubt.
     fn poll_pass(&mut self, frame: BodyFrame, cx: &mut Context<'_>) -> Poll<BodyFrame> {
         let is_last = self.is_end_stream();
-        let Some(write) = self.write.as_mut().filter(|write| is_last && write.exchange.is_in_doubt()) else {
+        let Some(write) = self.write.as_mut().filter(|_| is_last) else {
             return Poll::Ready(frame);
         };
+        trace::is_whole(write.exchange.whole_write());
+        if !write.exchange.is_in_doubt() {
+            return Poll::Ready(frame);
+        }
         let look = Box::pin(write.exchange.clone().look());
         write.last = Some((frame, look));
         self.poll_last(cx)

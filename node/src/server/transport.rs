@@ -21,11 +21,11 @@ use tokio::time::{Instant, Sleep};
 
 use super::client_stream::TimedStream;
 use super::exchange::Exchange;
-use super::pulse::ClientDoubt;
 use super::refused_head::RefusedHead;
 use super::request_body::BodyState;
 use crate::server::limits::AHEAD_BYTES_MAX;
 use sherd_net::tls::ServedStream;
+use sherd_store::machine::pulse::ClientDoubt;
 
 #[derive(Debug)]
 pub(super) struct Transport {

@@ -16,8 +16,9 @@ use sherd_volume::options::Durability;
 use super::*;
 use crate::health::RequestRefusals;
 use sherd_s3::source::Source;
+use sherd_store::machine::pulse;
 use sherd_store::observe::metrics::{ApiName, Metrics};
-use sherd_store::observe::trace::SlowRequests;
+use sherd_store::observe::trace::{self, SlowRequests};
 
 const LONG: Duration = Duration::from_hours(1);
 const PATIENT: ListenerLimits = ListenerLimits {
@@ -29,6 +30,11 @@ const PATIENT: ListenerLimits = ListenerLimits {
     stall_timeout: LONG,
     answer_timeout: None,
 };
+
+/// A listener on a free port.
+fn any_listener() -> Listener {
+    Listener::bind("test", "127.0.0.1:0".parse().expect("an address")).expect("a free port")
+}
 
 /// A listener on a free port, serving `service`.
 struct Served {
@@ -44,8 +50,14 @@ impl Served {
         S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
-        let listener =
-            Listener::bind("test", "127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        Self::on(any_listener(), allowed, service)
+    }
+
+    fn on<S, F>(listener: Listener, allowed: ListenerLimits, service: S) -> Self
+    where
+        S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+    {
         let (address, life) = (listener.address(), Life::new());
         let traffic = Metrics::new(Durability::Fsync).s3.traffic;
         let task = tokio::spawn(serve(

@@ -22,33 +22,41 @@ struct Counting {
     begun: Arc<AtomicUsize>,
 }
 
+/// Serves `service` behind an admission.
+fn guarded<S, F>(listener: Listener, service: S) -> Served
+where
+    S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = (ApiName, Response<Full<Bytes>>)> + Send + 'static,
+{
+    let admission = Admission::new(4, 4, Metrics::new(Durability::Fsync).s3, RequestRefusals::default());
+    let slow = SlowRequests::after(LONG);
+    let service = guard(service, admission, slow, |_| text("refused"), Arc::new(|_, _| {}));
+    Served::on(listener, PATIENT, move |request| {
+        let answer = service(request);
+        async move {
+            let (head, body) = answer.await.into_parts();
+            let body = body.collect().await.unwrap_or_else(|never| panic!("{never}"));
+            Response::from_parts(head, Full::new(body.to_bytes()))
+        }
+    })
+}
+
 impl Counting {
     /// A service that begins a request when it has its body, which it reads after a wait.
     fn start(wait: Duration) -> Self {
+        Self::on(any_listener(), wait)
+    }
+
+    fn on(listener: Listener, wait: Duration) -> Self {
         let begun = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&begun);
-        let metrics = Metrics::new(Durability::Fsync).s3;
-        let service = guard(
-            move |request: Request<RequestBody>| {
-                let count = Arc::clone(&count);
-                async move {
-                    tokio::time::sleep(wait).await;
-                    request.into_body().collect().await.expect("it comes whole");
-                    count.fetch_add(1, Ordering::Relaxed);
-                    (ApiName("PutObject"), text("done"))
-                }
-            },
-            Admission::new(4, 4, metrics, RequestRefusals::default()),
-            SlowRequests::after(LONG),
-            |_| text("refused"),
-            Arc::new(|_, _| {}),
-        );
-        let served = Served::start(PATIENT, move |request| {
-            let answer = service(request);
+        let served = guarded(listener, move |request: Request<RequestBody>| {
+            let count = Arc::clone(&count);
             async move {
-                let (head, body) = answer.await.into_parts();
-                let body = body.collect().await.unwrap_or_else(|never| panic!("{never}"));
-                Response::from_parts(head, Full::new(body.to_bytes()))
+                tokio::time::sleep(wait).await;
+                request.into_body().collect().await.expect("it comes whole");
+                count.fetch_add(1, Ordering::Relaxed);
+                (ApiName("PutObject"), text("done"))
             }
         });
         Self { served, begun }
@@ -58,7 +66,7 @@ impl Counting {
     /// and its answer.
     async fn send(&self, request: &str, then: Then, stands_still: Duration) -> (bool, String) {
         // The standstills of before are over.
-        tokio::time::sleep(limits::LONG_DOUBT).await;
+        tokio::time::sleep(pulse::LONG_DOUBT).await;
         let before = self.begun.load(Ordering::Relaxed);
         let mut stream = self.served.connect().await;
         stream.write_all(request.as_bytes()).await.expect("it fits the socket");
@@ -119,4 +127,35 @@ async fn a_write_that_waits_for_a_place_after_a_standstill_stays_in_doubt() {
     let (begun, answer) = node.send(PUT, Then::Waits, LONG_ONE).await;
     assert_eq!((begun, answer), (false, String::new()), "its client has given up");
     assert_eq!(node.served.end().await, 0);
+}
+
+/// A presigned call of IAM is a GET.
+#[tokio::test(start_paused = true)]
+async fn where_any_method_changes_something_a_get_of_before_a_standstill_is_not_begun() {
+    let node = Counting::on(any_listener().with_changes_by_any_method(), Duration::ZERO);
+    let sent = node.send(GET_CLOSE, Then::Closes, SHORT).await;
+    assert_eq!(sent, (false, String::new()));
+    let sent = node.send(GET_CLOSE, Then::Waits, LONG_ONE).await;
+    assert_eq!(sent, (false, String::new()));
+    assert!(node.send(GET_CLOSE, Then::Waits, SHORT).await.0);
+    assert_eq!(node.served.end().await, 0);
+}
+
+/// The store asks this before it proposes the change.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_read_before_a_long_standstill_is_given_up() {
+    for (stands_still, given_up) in [(SHORT, "goes on"), (LONG_ONE, "given up")] {
+        let served = guarded(any_listener(), move |request: Request<RequestBody>| async move {
+            request.into_body().collect().await.expect("it comes whole");
+            tokio::time::advance(stands_still).await;
+            let trace = trace::current().expect("that of the request");
+            (ApiName("PutObject"), text(if trace.is_given_up() { "given up" } else { "goes on" }))
+        });
+        for request in [PUT, DELETE] {
+            let answer = last_answer(&mut served.connect().await, request).await;
+            assert!(answer.ends_with(given_up), "{request} {stands_still:?} {answer}");
+            tokio::time::sleep(pulse::LONG_DOUBT).await;
+        }
+        assert_eq!(served.end().await, 0);
+    }
 }

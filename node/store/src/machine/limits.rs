@@ -1,5 +1,5 @@
-//! How often requests that wait for memory ask for it, and how the pace of those that hold it, and
-//! of work for unproven senders, is measured.
+//! How often requests that wait for memory ask for it, how the pace of those that hold it, and
+//! of work for unproven senders, is measured, and from when on a process stood still.
 
 use std::time::Duration;
 
@@ -15,3 +15,15 @@ pub(super) const PAUSE_MIN: Duration = Duration::from_secs(2);
 /// Bytes that unproven work counts as moved at its beginning: so the first bytes of a new one, which are on
 /// their way, are waited for while older ones that sent as little give way.
 pub(super) const UNPROVEN_CREDIT_BYTES: u64 = 64 << 10;
+/// Between two beats of a process that runs.
+pub(super) const BEAT_EVERY: Duration = Duration::from_millis(250);
+/// Without a beat for this time a process stood still: three times the pause between two, for busy machines.
+pub(super) const STANDSTILL_MIN: Duration = Duration::from_millis(750);
+/// Clients of a process that stood still for longer have asked another node: load balancers and clients take
+/// a node for down within 5 s.
+pub(super) const ABSENCE_MAX: Duration = Duration::from_secs(5);
+/// How long after such a standstill no write is begun that may have lain in a socket: a process reads what
+/// lies there at once, in the order of its tasks.
+pub(super) const DOUBT: Duration = Duration::from_secs(2);
+/// How long after any standstill a client that has ended its side counts as gone.
+pub const LONG_DOUBT: Duration = Duration::from_secs(10);

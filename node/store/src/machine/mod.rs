@@ -8,6 +8,7 @@ pub mod host;
 pub mod quantity;
 mod limits;
 pub mod pace;
+pub mod pulse;
 pub(crate) mod queue;
 pub mod reclaim;
 pub mod system;

@@ -8,6 +8,7 @@
 //! in another task carries a clone, or its id alone. A request is judged by the time that this node took:
 //! what it waited for its client is left out. The last clone that is dropped logs, so a body is logged with
 //! its request, and a request that was dropped without an answer is logged as one whose client left.
+//! When all of a write was read goes the same way: its register looks at it before the first proposal.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::limits::{BUCKET_BYTES_MAX, SLOW_LINES_PER_SECOND};
+use crate::machine::pulse::WholeWrite;
 use crate::machine::quantity::LivePeriod;
 
 /// Kind of work that a request waits for.
@@ -168,6 +170,8 @@ struct TraceState {
     /// Microseconds of each phase.
     phases_us: [AtomicU64; Phase::COUNT],
     answer: OnceLock<AnsweredRequest>,
+    /// There once a write's last byte was read.
+    whole: OnceLock<WholeWrite>,
     slowest_us: AtomicU64,
     slowest: Mutex<Option<VolumeCall>>,
 }
@@ -243,6 +247,11 @@ pub fn name_operation(operation: &'static str) {
     let _none = CURRENT.try_with(|trace| trace.0.operation.set(operation));
 }
 
+/// Says that all of the write that this task works for was read; the first time counts.
+pub fn is_whole(write: WholeWrite) {
+    let _none = CURRENT.try_with(|trace| trace.0.whole.set(write));
+}
+
 /// Adds a call to this task's request.
 pub fn called(call: impl FnOnce() -> VolumeCall, took: Duration) {
     let _none = CURRENT.try_with(|trace| trace.called(call, took));
@@ -281,6 +290,7 @@ impl RequestTrace {
             operation: OnceLock::new(),
             phases_us: Default::default(),
             answer: OnceLock::new(),
+            whole: OnceLock::new(),
             slowest_us: AtomicU64::new(0),
             slowest: Mutex::new(None),
         }))
@@ -307,6 +317,11 @@ impl RequestTrace {
     /// The request's number; 0 before it is known.
     pub fn id(&self) -> u64 {
         self.0.id.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is a write whose client has given up since all of it was read, as [`WholeWrite`] judges.
+    pub fn is_given_up(&self) -> bool {
+        self.0.whole.get().is_some_and(WholeWrite::is_given_up)
     }
 
     /// Adds to the time of a phase.

@@ -224,6 +224,7 @@ trait WriteRequest: Send + std::fmt::Debug {
     fn decide(&mut self, found: DecisionBasis<'_>) -> Option<Proposal>;
     fn fail(&mut self, failure: Failure);
     fn has_failed(&self) -> bool;
+    fn is_proposed(&self) -> bool;
     fn note_try(&mut self);
     fn answer(self: Box<Self>, answer: Answer, staged: Option<StagedData>, inline: Bytes);
 }
@@ -292,8 +293,13 @@ impl Member {
         self.request.has_left()
     }
 
-    /// Judges it on what was found; a refusal is remembered.
+    /// Judges it on what was found; a refusal is remembered. A writer that was not proposed, and whose client
+    /// may have written by another node while this one stood still, changes nothing.
     pub(super) fn decide(&mut self, found: DecisionBasis<'_>) -> Option<Proposal> {
+        if !self.request.is_proposed() && self.trace.as_ref().is_some_and(RequestTrace::is_given_up) {
+            self.fail(Failure::Unavailable);
+            return None;
+        }
         self.request.decide(found)
     }
 
@@ -353,6 +359,10 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
 
     fn has_failed(&self) -> bool {
         matches!(self.decided, TryVerdict::Failed(_))
+    }
+
+    fn is_proposed(&self) -> bool {
+        self.tried.iter().any(|verdict| matches!(verdict, TryVerdict::Made))
     }
 
     fn note_try(&mut self) {

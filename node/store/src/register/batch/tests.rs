@@ -1,10 +1,15 @@
 //! A batch over a whole node, whose writers leave it midway.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use sherd_core::record::State;
 
 use super::*;
+use crate::machine::pulse::{ProcessPulse, WholeWrite};
+use crate::observe::trace::SlowRequests;
 use crate::register::tests::{files, gone, key, naming, stage};
-use crate::register::writer::Writer;
+use crate::register::writer::{ChangeError, Writer};
 use crate::upkeep::tests::Directories;
 
 /// Its writer leaves after an accept of the batch: that may be what is committed, and then what the page
@@ -92,4 +97,57 @@ async fn data_whose_volume_began_another_life_while_it_was_named_is_healed() {
     let damage = HealEntry { key: key(), data: Some(data.into()), since_ms: 0 };
     assert_eq!(node.reported_heals(), [damage.id()]);
     node.close().await;
+}
+
+/// The process stood still between the last byte of a write and its first proposal.
+#[tokio::test]
+async fn a_write_whose_client_has_given_up_is_not_proposed_and_its_batch_goes_on() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    let turn = KeyTurn::of(registers, &key());
+    let mut run = BatchRun::new(registers, &turn);
+    let pulse = Arc::new(ProcessPulse::new());
+    let mut answers = Vec::new();
+    for staged in [stage(&node, 1).await, stage(&node, 2).await] {
+        let data = staged.data();
+        let writer: Writer<()> = Writer::new(move |_| Ok(Proposal::of(naming(data, 1)))).naming(Some(staged));
+        let request = RequestTrace::begin(&SlowRequests::after(Duration::ZERO));
+        let member = request.scope(async {
+            trace::is_whole(WholeWrite::new(Arc::clone(&pulse)));
+            Member::new(writer, 0, run.change.deadline)
+        });
+        let (member, answer) = member.await;
+        run.members.push(member);
+        answers.push((data, answer));
+        if answers.len() == 1 {
+            pulse.stood_still();
+            assert!(run.members[0].decide(DecisionBasis::default()).is_none());
+        }
+    }
+    run.tries(None).await;
+    let [(gone_data, given_up), (data, made)] = answers.try_into().expect("two");
+    let given_up = given_up.await.expect("an answer");
+    assert!(matches!(given_up, Err(ChangeError::Failed(Failure::Unavailable))), "{given_up:?}");
+    made.await.expect("an answer").expect("its client is there");
+    gone(&directories, &[gone_data]).await;
+    assert_eq!(files(&directories, data), 4);
+    node.close().await;
+}
+
+/// An accept may be on its way: whether it takes effect is no longer up to this process.
+#[tokio::test]
+async fn a_write_that_was_proposed_before_a_standstill_goes_on() {
+    let pulse = Arc::new(ProcessPulse::new());
+    let request = RequestTrace::begin(&SlowRequests::after(Duration::ZERO));
+    let writer: Writer<()> = Writer::new(|_| Ok(Proposal::of(State::Tombstone)));
+    let member = request.scope(async {
+        trace::is_whole(WholeWrite::new(Arc::clone(&pulse)));
+        Member::new(writer, 0, Instant::now())
+    });
+    let (mut member, _answer) = member.await;
+    assert!(member.decide(DecisionBasis::default()).is_some());
+    member.note_try(&[], Ballot::ZERO);
+    pulse.stood_still();
+    assert!(member.decide(DecisionBasis::default()).is_some());
 }
