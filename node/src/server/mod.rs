@@ -135,7 +135,7 @@ impl Listener {
         Self { refused_head: RefusedHead::new(refuse), ..self }
     }
 
-    /// Serves requests that change something by whatever method.
+    /// Serves requests that may change something by any method.
     #[must_use]
     pub fn with_changes_by_any_method(self) -> Self {
         Self { reads: &[], ..self }

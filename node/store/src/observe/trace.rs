@@ -8,7 +8,7 @@
 //! in another task carries a clone, or its id alone. A request is judged by the time that this node took:
 //! what it waited for its client is left out. The last clone that is dropped logs, so a body is logged with
 //! its request, and a request that was dropped without an answer is logged as one whose client left.
-//! When all of a write was read goes the same way: its register looks at it before the first proposal.
+//! The time at which all of a write was read goes the same way, up to the register's first proposal.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -319,7 +319,7 @@ impl RequestTrace {
         self.0.id.load(Ordering::Relaxed)
     }
 
-    /// Whether it is a write whose client has given up since all of it was read, as [`WholeWrite`] judges.
+    /// Whether it is a write whose client has given up since all of it was read (see [`WholeWrite`]).
     pub fn is_given_up(&self) -> bool {
         self.0.whole.get().is_some_and(WholeWrite::is_given_up)
     }

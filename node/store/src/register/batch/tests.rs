@@ -135,7 +135,7 @@ async fn a_write_whose_client_has_given_up_is_not_proposed_and_its_batch_goes_on
     node.close().await;
 }
 
-/// An accept may be on its way: whether it takes effect is no longer up to this process.
+/// An accept may be on its way: the volumes decide whether it takes effect.
 #[tokio::test]
 async fn a_write_that_was_proposed_before_a_standstill_goes_on() {
     let pulse = Arc::new(ProcessPulse::new());
