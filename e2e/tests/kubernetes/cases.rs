@@ -289,8 +289,44 @@ impl Story {
             }
         })
         .await?;
+        self.leaves_no_container_of_others().await?;
         self.settled().await?;
         self.kept_object_is_there().await
+    }
+
+    /// A container that cannot start goes out of the template again, and no pod is replaced for it.
+    async fn leaves_no_container_of_others(&self) -> CaseResult {
+        let containers = || {
+            let set = self.namespace.get("statefulset", "demo-pool-0").ok_or("no StatefulSet")?;
+            let containers = set["spec"]["template"]["spec"]["containers"].as_array().cloned();
+            let names = containers.into_iter().flatten().map(|container| container["name"].clone());
+            Ok::<Vec<_>, String>(names.collect())
+        };
+        let uids = || {
+            let pods = self.namespace.names("pod", "sherd.dev/cluster=demo");
+            let pods = pods.map_err(|error| error.to_string())?;
+            let uid = |pod: &String| self.namespace.get("pod", pod).map(|pod| pod["metadata"]["uid"].clone());
+            Ok::<Vec<_>, String>(pods.iter().map(uid).collect())
+        };
+        let before = uids()?;
+        for patch in [
+            r#"[{"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "theirs", "image": "cannot-be-pulled.invalid/theirs:1"}}]"#,
+            r#"[{"op": "replace", "path": "/spec/template/spec/containers/0/name", "value": "nodex"}]"#,
+        ] {
+            let patched = ["patch", "statefulset", "demo-pool-0", "--type", "json", "--patch", patch];
+            self.namespace.kubectl(&patched)?;
+            wait_for("the template is the operator's", MENDED, || match containers()?.as_slice() {
+                [name] if name == "node" => Ok(()),
+                other => Err(format!("{other:?}")),
+            })
+            .await?;
+            wait_for("the rollout rests", rollouts::ROLLED, || rollouts::rests(&self.namespace)).await?;
+            let after = uids()?;
+            if after != before {
+                return Err(format!("a pod was replaced for {patch}: {before:?}, {after:?}").into());
+            }
+        }
+        Ok(String::new())
     }
 
     pub(crate) async fn puts_every_field_of_every_child_back(&mut self) -> CaseResult {

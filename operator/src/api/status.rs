@@ -264,6 +264,8 @@ pub enum Reason {
     UpgradePaused,
     /// The API server refuses the eviction of a pod that is to be replaced.
     EvictionRefused,
+    /// Others changed the template of the pods: it is put back, and no ready pod is replaced for it.
+    ForeignTemplate,
     /// A replaced pod is not back, or the cluster not healed, in time; or a template failed.
     HealthTimeout,
     /// The API server refused a change.
@@ -338,6 +340,7 @@ impl Reason {
             Self::ApplyRejected => "ApplyRejected",
             Self::ApplyFailed => "ApplyFailed",
             Self::NotObserved => "NotObserved",
+            Self::ForeignTemplate => "ForeignTemplate",
             Self::NameTaken => "NameTaken",
             Self::NotNeeded => "NotNeeded",
             Self::PausedBySpec => "PausedBySpec",

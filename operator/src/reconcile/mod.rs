@@ -501,9 +501,7 @@ async fn execute<'a>(
     failures.extend(leftover::remove_policy(client, valid).await.err());
     failures.extend(leftover::mend_claims(client, names, observed).await.err());
     if let Some(template) = &mut template {
-        template.is_in_place = revision::is_in_place(names, &children, observed, &context.children);
-        let set = || format!("StatefulSet {}", names.pool(&valid.pool().name));
-        changes.extend(template.lost.as_ref().map(|_| (set(), ChildChange::TemplateLost)));
+        changes.extend(revision::settle(template, names, &children, observed, (&context.children, &changes)));
     }
     failures.extend(geometry::mend_claims(client, valid, observed).await.err());
     let config = children.iter().find(|child| child.resource.kind == "ConfigMap");

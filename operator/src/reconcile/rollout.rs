@@ -18,14 +18,18 @@ use super::nodes::NodeAnswers;
 use super::observe::ObservedCluster;
 use super::revision::{AskedTemplate, TemplateOrigin};
 use super::validate::ValidCluster;
-use crate::api::{ReplacedPod, RolloutStatus, StorageCluster};
+use crate::api::{ReplacedPod, StorageCluster};
 use crate::names::{Names, REVISION_LABEL};
 use crate::rollout::{
-    Eviction, PodState, PoolHealth, RolloutInput, RolloutPlan, RolloutStep, UpgradeRules, plan,
+    Eviction, KeptTemplate, PodState, PoolHealth, RolloutInput, RolloutPlan, RolloutStep, UpgradeRules,
+    listed, plan,
 };
 
 /// The message of a cluster at rest whose pods this operator would make otherwise.
 const TEMPLATE_KEPT: &str = "the pods are as an operator of another version made them, and this one would make them otherwise: they stay until a part of the specification that reaches them changes; to take the change now, set spec.upgrade.followOperator: true, or change the annotation sherd.dev/restart";
+
+/// The message of a cluster at rest whose pods have a template that others changed.
+const EDITS_KEPT: &str = "pods run the template as others changed it, which is put back in the StatefulSet: those that are ready stay, and one that is made for another reason is as the operator makes it";
 
 /// Plans the next step for a cluster with this template; where none could be built, the budget is all that
 /// is asked for.
@@ -43,8 +47,11 @@ pub(super) fn plan_rollout(
         .iter()
         .map(|name| observed.pods.iter().find(|pod| pod.name_any() == *name).map(pod_state))
         .collect();
-    let none = RolloutStatus::default();
-    let last = valid.cluster().status.as_ref().and_then(|status| status.rollout.as_ref());
+    let last = valid.cluster().status.as_ref().and_then(|status| status.rollout.clone());
+    let mut last = last.unwrap_or_default();
+    if template.is_some_and(|template| template.is_failure_over) {
+        last.failed = None;
+    }
     let target = observed.target().filter(|_| template.is_some_and(|template| template.is_in_place));
     let mut plan = plan(&RolloutInput {
         names: &names,
@@ -52,19 +59,41 @@ pub(super) fn plan_rollout(
         sets: valid.sets(),
         health: &PoolHealth::read(&names, valid.sets(), answers),
         target,
+        equal: template.and_then(|template| template.equal(target?)),
         template: template.map_or("", |template| &template.digest),
         rules: UpgradeRules { is_paused: valid.upgrade().is_paused || template.is_none(), ..valid.upgrade() },
         refusal: refusal.map(|EvictionRefusal { uid, words }| (uid.as_str(), words.as_str())),
-        last: last.unwrap_or(&none),
+        last: &last,
         now,
     });
     if let Some(template) = template {
-        plan.record.recorded = template.recorded(target);
-        if plan.step == RolloutStep::Done && template.origin == TemplateOrigin::Recorded {
-            TEMPLATE_KEPT.clone_into(&mut plan.record.message);
-        }
+        plan.record.recorded = template.recorded(target, observed);
+        explain_kept(&mut plan, template);
     }
     plan
+}
+
+/// Says why pods keep a template.
+fn explain_kept(plan: &mut RolloutPlan, template: &AskedTemplate) {
+    let rests = matches!(plan.step, RolloutStep::Done | RolloutStep::Unknown);
+    let additions: Vec<&str> = template.additions.iter().map(String::as_str).collect();
+    let message = match plan.kept {
+        _ if rests && !template.is_in_place && !additions.is_empty() => {
+            plan.kept = Some(KeptTemplate::Equal);
+            format!("others added {} to the pods' template, which is put back", listed(&additions))
+        }
+        Some(KeptTemplate::Equal) if additions.is_empty() => EDITS_KEPT.to_owned(),
+        Some(KeptTemplate::Equal) => format!(
+            "others add {} to the pods' template each time that the operator writes it: no pod that is ready is replaced for it, and one that is made for another reason has it",
+            listed(&additions)
+        ),
+        _ if plan.step == RolloutStep::Done && template.origin == TemplateOrigin::Recorded => {
+            plan.kept = Some(KeptTemplate::OfAnotherOperator);
+            TEMPLATE_KEPT.to_owned()
+        }
+        _ => return,
+    };
+    plan.record.message = message;
 }
 
 /// Whether every pod of the pool is ready: where one is not, no ready one may go, also when all nodes answer.

@@ -25,6 +25,7 @@ pub use health::{NodeAnswers, NodeHealth, PoolHealth, VolumeHealth};
 pub use placement::PoolSets;
 pub(crate) use planner::listed;
 pub use planner::{
-    BlockedReason, Eviction, PodState, RolloutInput, RolloutPlan, RolloutStep, UpgradeRules, plan,
+    BlockedReason, Eviction, KeptTemplate, PodState, RolloutInput, RolloutPlan, RolloutStep, UpgradeRules,
+    plan,
 };
 pub use zones::{ZoneLoss, ZoneSpread};

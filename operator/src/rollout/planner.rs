@@ -63,6 +63,9 @@ pub struct RolloutInput<'a> {
     pub health: &'a PoolHealth,
     /// The revision that pods are made of; absent until the StatefulSet's controller has seen its template.
     pub target: Option<&'a str>,
+    /// Another revision that is as good as the target: it differs from it by what others changed alone. Pods
+    /// of it that are ready stay.
+    pub equal: Option<&'a str>,
     /// Digest of the template that the specification asks for.
     pub template: &'a str,
     /// The rules.
@@ -117,11 +120,22 @@ pub enum RolloutStep {
     Blocked(BlockedReason),
 }
 
+/// A template that pods keep, though another one is built or in the StatefulSet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptTemplate {
+    /// An operator of another version built it.
+    OfAnotherOperator,
+    /// It differs from the target by what others changed alone.
+    Equal,
+}
+
 /// A plan: the step, the budget, and the record that must be stored before the step is taken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RolloutPlan {
     /// The next step.
     pub step: RolloutStep,
+    /// Why pods that do not have the target stay, or may not get what the operator would build.
+    pub kept: Option<KeptTemplate>,
     /// Ready pods of the pool that others may evict at one time: 0 or 1.
     pub budget: u8,
     /// The record.
@@ -151,7 +165,8 @@ pub fn plan(input: &RolloutInput<'_>) -> RolloutPlan {
             message: decision.message,
         },
     };
-    RolloutPlan { step: decision.step, budget, record }
+    let rests = decision.step == RolloutStep::Done && pool.keeps_any();
+    RolloutPlan { step: decision.step, kept: rests.then_some(KeptTemplate::Equal), budget, record }
 }
 
 struct Decision {
@@ -174,7 +189,10 @@ impl<'a> PoolView<'a> {
     fn new(input: &'a RolloutInput<'a>) -> Self {
         let is_older = |node: &usize| {
             let pod = input.pods.get(*node).and_then(Option::as_ref);
-            pod.is_some_and(|pod| input.target.is_some_and(|target| pod.revision != target))
+            pod.is_some_and(|pod| {
+                let stays = pod.is_ready && is_revision(input.equal, &pod.revision);
+                !stays && input.target.is_some_and(|target| pod.revision != target)
+            })
         };
         let mut outdated: Vec<usize> = (0..input.names.len()).filter(is_older).collect();
         outdated.sort_by_key(|node| {
@@ -183,6 +201,18 @@ impl<'a> PoolView<'a> {
         });
         let failed = input.last.failed.clone().filter(|failed| failed.template == input.template);
         Self { input, outdated, doubt: doubt(input), failed }
+    }
+
+    /// Whether a revision is the target, or as good.
+    fn is_asked(&self, revision: &str) -> bool {
+        is_revision(self.input.target, revision) || is_revision(self.input.equal, revision)
+    }
+
+    /// Whether a pod stays that does not have the target.
+    fn keeps_any(&self) -> bool {
+        let RolloutInput { pods, target, .. } = *self.input;
+        let has_another = |pod: &PodState| !is_revision(target, &pod.revision);
+        self.outdated.is_empty() && target.is_some() && pods.iter().flatten().any(has_another)
     }
 
     /// Whether any one node can go now: what a drain may take.
@@ -202,7 +232,7 @@ impl<'a> PoolView<'a> {
     /// Whether pods are still to be replaced, or the target was not yet run by all of them.
     fn is_unfinished(&self) -> bool {
         let last_good = self.input.last.last_good.as_deref();
-        !self.outdated.is_empty() || (last_good.is_some() && last_good != self.input.target)
+        !self.outdated.is_empty() || last_good.is_some_and(|good| !self.is_asked(good))
     }
 
     fn decide(&self) -> (Decision, Option<FailedTemplate>) {
@@ -326,7 +356,7 @@ impl<'a> PoolView<'a> {
     /// replaced last, or any while no pod ever came up with the target.
     fn failing(&self) -> Option<usize> {
         let RolloutInput { target, last, names, health, .. } = *self.input;
-        last.last_good.as_deref().filter(|good| Some(*good) != target)?;
+        last.last_good.as_deref().filter(|good| !self.is_asked(good))?;
         let is_well = |node: usize| self.is_ready(node) && health.is_whole(node);
         let of_target = |node: &usize| self.pod(*node).filter(|pod| Some(pod.revision.as_str()) == target);
         let mut nodes = 0..names.len();
@@ -414,12 +444,16 @@ impl<'a> PoolView<'a> {
         SignedDuration::try_from(time).is_ok_and(|time| passed >= time)
     }
 
-    /// The revision that all pods run while everything is healed.
+    /// The revision that all pods run while everything is healed; the target, where some run one that is as
+    /// good.
     fn last_good(&self) -> Option<String> {
-        let mut pods = self.input.pods.iter().flatten();
-        let first = pods.next().map(|pod| pod.revision.as_str());
-        let common = first.filter(|first| self.doubt.is_none() && pods.all(|pod| pod.revision == *first));
-        common.map(str::to_owned).or_else(|| self.input.last.last_good.clone())
+        let mut revisions = self.input.pods.iter().flatten().map(|pod| pod.revision.as_str());
+        let first = revisions.next().filter(|_| self.doubt.is_none());
+        let common = first.filter(|first| revisions.clone().all(|revision| revision == *first));
+        let is_asked = first.is_some_and(|first| self.is_asked(first))
+            && revisions.all(|revision| self.is_asked(revision));
+        let good = common.or(self.input.target.filter(|_| is_asked));
+        good.map(str::to_owned).or_else(|| self.input.last.last_good.clone())
     }
 
     fn to_come(&self) -> String {
@@ -437,6 +471,10 @@ impl<'a> PoolView<'a> {
     fn pod(&self, node: usize) -> Option<&'a PodState> {
         self.input.pods.get(node).and_then(Option::as_ref)
     }
+}
+
+fn is_revision(known: Option<&str>, revision: &str) -> bool {
+    known.is_some_and(|known| known == revision)
 }
 
 /// Why a pool is not whole: the first pods, nodes or volumes that keep another pod from going.

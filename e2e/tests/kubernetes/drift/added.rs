@@ -1,7 +1,6 @@
 //! The entries that are added to each kind of child. Where the operator owns a list or map as a whole the
 //! entry goes again; where it owns its own entries alone the entry stays.
-//!
-//! Pods are replaced for an entry that stays in their template, so none is added there.
+//! The pods' template is the operator's as a whole: no entry stays there.
 
 use serde_json::{Value, json};
 
@@ -59,7 +58,18 @@ pub(super) fn additions(kind: &str) -> Vec<Addition> {
             ]
         }
         "statefulset" => {
-            vec![goes("an argument", add("/spec/template/spec/containers/0/args/-", json!(THEIRS)))]
+            let pod = "/spec/template/spec";
+            let container = json!({"name": THEIRS, "image": "cannot-be-pulled.invalid/theirs:1"});
+            let variable = json!({"name": "THEIRS", "value": THEIRS});
+            let volume = json!({"name": THEIRS, "emptyDir": {}});
+            vec![
+                goes("an argument", add(&format!("{pod}/containers/0/args/-"), json!(THEIRS))),
+                goes("a container that cannot start", add(&format!("{pod}/containers/-"), container)),
+                goes("a variable", add(&format!("{pod}/containers/0/env/-"), variable)),
+                goes("a volume", add(&format!("{pod}/volumes/-"), volume)),
+                goes("a label of the pods", label("/spec/template/metadata/labels")),
+                goes("an annotation of the pods", label("/spec/template/metadata/annotations")),
+            ]
         }
         _ => vec![],
     }
@@ -70,5 +80,6 @@ pub(super) fn has_addition(object: &Value) -> bool {
     let mut object = object.clone();
     // Labels and annotations of others are there all the time.
     object["metadata"] = Value::Null;
+    object["status"] = Value::Null;
     object.to_string().contains(THEIRS) || object.pointer("/spec/minAvailable").is_some()
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// Fields that are not the operator's, by kind; `*` stands for a place in a list.
-const FOREIGN: [(&str, &str); 23] = [
+const FOREIGN: [(&str, &str); 14] = [
     // The record of the CAs is taken as the Secret has it, where it is whole.
     ("Secret", "/data/rotation-request"),
     ("Service", "/spec/clusterIP"),
@@ -13,17 +13,8 @@ const FOREIGN: [(&str, &str); 23] = [
     ("Service", "/spec/ipFamilyPolicy"),
     ("Service", "/spec/sessionAffinity"),
     ("StatefulSet", "/spec/revisionHistoryLimit"),
-    ("StatefulSet", "/spec/template/spec/dnsPolicy"),
-    ("StatefulSet", "/spec/template/spec/restartPolicy"),
-    ("StatefulSet", "/spec/template/spec/schedulerName"),
+    // The API server follows the field that took its place.
     ("StatefulSet", "/spec/template/spec/serviceAccount"),
-    ("StatefulSet", "/spec/template/spec/volumes/*/configMap/defaultMode"),
-    ("StatefulSet", "/spec/template/spec/containers/*/terminationMessagePath"),
-    // Keys of lists: the operator's entry comes back beside the renamed one.
-    ("StatefulSet", "/spec/template/spec/containers/*/name"),
-    ("StatefulSet", "/spec/template/spec/containers/*/env/*/name"),
-    ("StatefulSet", "/spec/template/spec/containers/*/volumeMounts/*/mountPath"),
-    ("StatefulSet", "/spec/template/spec/volumes/*/name"),
     // With another owner the garbage collector deletes the child.
     ("*", "/metadata/ownerReferences/*/apiVersion"),
     ("*", "/metadata/ownerReferences/*/kind"),

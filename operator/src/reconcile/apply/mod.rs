@@ -2,6 +2,8 @@
 //! stay. A child that is as the last apply left it is not written. One that the API server refuses keeps no
 //! other from being made: each is tried, and all refusals are returned.
 //!
+//! The pods' template is the operator's alone: it is replaced as a whole.
+//!
 //! A merge can be refused for good: a list of ports that merges by number gets a second port of the same
 //! name, a budget with another person's `minAvailable` a second bound. Such a child is replaced as a whole.
 
@@ -10,6 +12,7 @@ mod replace;
 
 use std::sync::Arc;
 
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{ApiResource, DynamicObject, PostParams};
@@ -176,6 +179,9 @@ async fn write(
     let failed =
         |source| ReconcileError::api("apply", child.resource.kind.as_str().into(), &child.name, source);
     match patch(api, child, is_there).await {
+        Ok(_) if is_there && child.is::<StatefulSet>() => {
+            patch::replace_template(api, child).await.map(Some).map_err(failed)
+        }
         Ok(object) => Ok(Some(object)),
         Err(kube::Error::Api(refusal)) if refusal.code == 422 && is_there => {
             let replaced = replace::replace(api, valid, child, kube::Error::Api(refusal)).await;

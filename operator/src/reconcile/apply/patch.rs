@@ -1,7 +1,8 @@
-//! The apply of one child, as a request.
+//! The apply of one child, as requests.
 
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams, ValidationDirective};
+use serde_json::json;
 
 use crate::names::FIELD_MANAGER;
 use crate::reconcile::children::Child;
@@ -14,6 +15,19 @@ pub(super) async fn patch(
     force: bool,
 ) -> Result<DynamicObject, kube::Error> {
     api.patch(&child.name, &params(force), &Patch::Apply(&child.object)).await
+}
+
+/// Replaces the pods' template of a StatefulSet as a whole. A merge keeps the containers, volumes and fields
+/// that others added, and each of them is another template.
+pub(super) async fn replace_template(
+    api: &Api<DynamicObject>,
+    child: &Child,
+) -> Result<DynamicObject, kube::Error> {
+    let replacement = json!([
+        {"op": "replace", "path": "/spec/template", "value": child.object["spec"]["template"]},
+    ]);
+    let replacement = serde_json::from_value(replacement).map_err(kube::Error::SerdeError)?;
+    api.patch(&child.name, &params(false), &Patch::Json::<()>(replacement)).await
 }
 
 /// Returns a child as an apply would leave it, and applies nothing.

@@ -8,7 +8,9 @@
 //! ```
 //!
 //! So an operator of another version, which builds pods otherwise, restarts no cluster before its inputs
-//! change or `spec.upgrade.followOperator` asks for it. An edit of a person's is put back in every case.
+//! change or `spec.upgrade.followOperator` asks for it. An edit of a person's is put back in every case. The
+//! revisions that differ by such edits alone, or by those of an admission policy, are equal: no ready pod is
+//! replaced for the difference.
 //!
 //! Pods of an older operator have the root credentials in their environment, which is read once: other
 //! credentials are then a change of the inputs, and the template that is built for it has them as a file. The
@@ -16,16 +18,18 @@
 
 mod inputs;
 mod stored;
+mod additions;
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
 use inputs::{InputDigests, Inputs};
 
-use super::apply;
+use super::apply::{self, ChildChange};
 use super::children::{AppliedChildren, Child};
 use super::error::ReconcileError;
 use super::material::Material;
@@ -50,6 +54,12 @@ pub(super) struct AskedTemplate {
     recorded: Option<RecordedTemplate>,
     /// The stored template that should have been taken and is gone, in words.
     pub(super) lost: Option<String>,
+    /// Whether the template that is recorded as failed is the one that is there and worked: others had
+    /// changed it while it failed.
+    pub(super) is_failure_over: bool,
+    /// The entries that others added to the template that was observed, as paths: those that were just put
+    /// back, or those that an admission policy adds each time.
+    pub(super) additions: Vec<String>,
     /// Whether the StatefulSet that was observed has it. Else its revision is that of another template: of
     /// the last specification, or of a person's edit that was just put back.
     pub(super) is_in_place: bool,
@@ -67,17 +77,39 @@ pub(super) enum TemplateOrigin {
 }
 
 impl AskedTemplate {
-    /// The record once the StatefulSet's controller has given the template this revision.
-    pub(super) fn recorded(&self, revision: Option<&str>) -> Option<RecordedTemplate> {
+    /// The recorded revision, where it differs from this one by what others changed alone: both are of one
+    /// template, of the same inputs.
+    pub(super) fn equal(&self, revision: &str) -> Option<&str> {
+        let recorded = self.recorded.as_ref().filter(|recorded| recorded.revision != revision)?;
+        let is_equal = match self.origin {
+            TemplateOrigin::Built => {
+                let InputDigests { all, fixed } = &self.inputs;
+                let same_inputs = recorded.inputs == *all || recorded.fixed_inputs.as_ref() == Some(fixed);
+                same_inputs && recorded.template.as_ref() == Some(&self.digest)
+            }
+            TemplateOrigin::Recorded => true,
+            TemplateOrigin::LastGood => false,
+        };
+        is_equal.then_some(recorded.revision.as_str())
+    }
+
+    /// The record once the StatefulSet's controller has given the template this revision. One that is as good
+    /// stays recorded while a pod runs it.
+    pub(super) fn recorded(
+        &self,
+        revision: Option<&str>,
+        observed: &ObservedCluster,
+    ) -> Option<RecordedTemplate> {
         let recorded = self.recorded.clone();
         let Some(revision) = revision.filter(|_| self.is_in_place) else { return recorded };
-        let (InputDigests { all: inputs, fixed }, revision) = (self.inputs.clone(), revision.to_owned());
+        let is_run = |equal: &&str| observed.pods.iter().any(|pod| runs(pod, equal));
+        let revision = self.equal(revision).filter(is_run).unwrap_or(revision).to_owned();
+        let InputDigests { all: inputs, fixed } = self.inputs.clone();
         match self.origin {
             TemplateOrigin::Built => {
                 let template = Some(self.digest.clone());
                 Some(RecordedTemplate { inputs, fixed_inputs: Some(fixed), template, revision })
             }
-            // Fields that others added to the StatefulSet gave it another revision.
             TemplateOrigin::Recorded => {
                 recorded.map(|recorded| RecordedTemplate { inputs, revision, ..recorded })
             }
@@ -115,7 +147,15 @@ pub(super) async fn choose(
         None => adopted(client, valid, observed, (set, material), (&inputs, &built)).await?,
     };
     let mounted = inputs.mounted.clone();
-    let (mut asked, revision) = decide(valid, inputs, built.clone(), recorded);
+    let (mut asked, mut revision) = decide(valid, inputs, built.clone(), recorded);
+    if asked.origin == TemplateOrigin::LastGood
+        && asked.digest == built
+        && observed.target() == revision.as_deref()
+        && is_there(client, valid, observed, set).await?
+    {
+        revision = None;
+        asked = AskedTemplate { origin: TemplateOrigin::Built, is_failure_over: true, ..asked };
+    }
     if let Some(revision) = revision
         && let Err(lost) = stored::put(client, valid, observed, &revision, children).await?
     {
@@ -152,7 +192,34 @@ fn decide(
         (None, Some(kept)) => (TemplateOrigin::Recorded, Some(kept.revision)),
         (None, None) => (TemplateOrigin::Built, None),
     };
-    (AskedTemplate { digest, inputs, origin, recorded, lost: None, is_in_place: false }, revision)
+    let asked = AskedTemplate {
+        digest,
+        inputs,
+        origin,
+        recorded,
+        lost: None,
+        is_failure_over: false,
+        additions: vec![],
+        is_in_place: false,
+    };
+    (asked, revision)
+}
+
+/// Whether the StatefulSet that was observed has the template of this one, but for what others changed in
+/// fields that the operator does not set.
+async fn is_there(
+    client: &Client,
+    valid: &ValidCluster<'_>,
+    observed: &ObservedCluster,
+    built: &Child,
+) -> Result<bool, ReconcileError> {
+    let Some(there) = observed.children.get(&built.title()) else { return Ok(false) };
+    let applied = apply::would_be(client, valid, built).await?;
+    Ok(applied.is_some_and(|applied| applied.data["spec"]["template"] == there.data["spec"]["template"]))
+}
+
+fn runs(pod: &Pod, revision: &str) -> bool {
+    pod.labels().get(REVISION_LABEL).is_some_and(|found| found == revision)
 }
 
 /// The digest of a template. Renewed certificates alone make no other one: a template that failed would be
@@ -189,19 +256,14 @@ async fn adopted(
         let (template, revision) = (Some(failed.template), failed.revision);
         return Ok(Some(RecordedTemplate { inputs, fixed_inputs: None, template, revision }));
     }
-    let runs = |pod: &k8s_openapi::api::core::v1::Pod| {
-        pod.labels().get(REVISION_LABEL).is_some_and(|revision| revision == target)
-    };
     if observed.pods.is_empty()
-        || !observed.pods.iter().all(runs)
+        || !observed.pods.iter().all(|pod| runs(pod, target))
         || changed_meanwhile(there, asked, material)
     {
         return Ok(None);
     }
     let fixed_inputs = has_live_file(there).then_some(fixed);
-    let applied = apply::would_be(client, valid, built).await?;
-    let is_same = applied.is_some_and(|applied| applied.data["spec"]["template"] == *there);
-    let template = is_same.then(|| digest.to_owned());
+    let template = is_there(client, valid, observed, built).await?.then(|| digest.to_owned());
     Ok(Some(RecordedTemplate { inputs, fixed_inputs, template, revision: target.to_owned() }))
 }
 
@@ -275,17 +337,24 @@ fn keep_claims_metadata(set: &mut Child, observed: &ObservedCluster) {
     }
 }
 
-/// Whether the StatefulSet that was observed is the one that was asked for, after the apply: only then is its
-/// revision that of the template.
-pub(super) fn is_in_place(
+/// Notes, after the apply, whether the StatefulSet has the template, and the entries of others in the one
+/// that was observed. Returns what the loss of a stored template changed.
+pub(super) fn settle(
+    template: &mut AskedTemplate,
     names: &Names,
     children: &[Child],
     observed: &ObservedCluster,
-    applied: &AppliedChildren,
-) -> bool {
-    let Some(asked) = children.iter().find(|child| child.is::<StatefulSet>()) else { return false };
-    let found = observed.children.get(&asked.title());
-    found.is_some_and(|found| applied.is_in_place(names, asked, found))
+    (applied, changes): (&AppliedChildren, &[(String, ChildChange)]),
+) -> Option<(String, ChildChange)> {
+    let asked = children.iter().find(|child| child.is::<StatefulSet>())?;
+    let (title, found) = (asked.title(), observed.children.get(&asked.title()));
+    template.is_in_place = found.is_some_and(|found| applied.is_in_place(names, asked, found));
+    let is_put_back = changes.contains(&(title.clone(), ChildChange::PutBack));
+    if let Some(found) = found.filter(|_| template.is_in_place || is_put_back) {
+        let template_of = |set: &Value| set["spec"]["template"].clone();
+        template.additions = additions::find(&template_of(&asked.object), &template_of(&found.data));
+    }
+    template.lost.as_ref().map(|_| (title, ChildChange::TemplateLost))
 }
 
 fn status_of<'a>(valid: &ValidCluster<'a>) -> Option<&'a RolloutStatus> {

@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 use crate::api::Reason;
 use crate::reconcile::condition::{FALSE, TRUE};
 use crate::reconcile::observe::ObservedCluster;
-use crate::rollout::{BlockedReason, RolloutPlan, RolloutStep, listed};
+use crate::rollout::{BlockedReason, KeptTemplate, RolloutPlan, RolloutStep, listed};
 
 const AS_ASKED: &str = "every pod runs the template that is asked for";
 
@@ -16,12 +16,15 @@ pub(super) fn blocked_verdict(
     observed: &ObservedCluster,
     plan: Option<&RolloutPlan>,
 ) -> (&'static str, Reason, String) {
-    let Some(RolloutPlan { step, record, .. }) = plan else { return pending_verdict(observed) };
+    let Some(RolloutPlan { step, kept, record, .. }) = plan else { return pending_verdict(observed) };
     let message = record.message.clone();
     let (status, reason) = match step {
-        RolloutStep::Done if message.is_empty() => return (FALSE, Reason::NotNeeded, AS_ASKED.to_owned()),
-        RolloutStep::Done => (FALSE, Reason::TemplateKept),
-        RolloutStep::Unknown => (FALSE, Reason::NotNeeded),
+        RolloutStep::Done if kept.is_none() => return (FALSE, Reason::NotNeeded, AS_ASKED.to_owned()),
+        RolloutStep::Done | RolloutStep::Unknown => match kept {
+            None => (FALSE, Reason::NotNeeded),
+            Some(KeptTemplate::Equal) => (FALSE, Reason::ForeignTemplate),
+            Some(KeptTemplate::OfAnotherOperator) => (FALSE, Reason::TemplateKept),
+        },
         RolloutStep::Evict(eviction) if eviction.is_overdue => (TRUE, Reason::EvictionRefused),
         RolloutStep::Evict(_) | RolloutStep::Wait => (FALSE, Reason::RollingOut),
         RolloutStep::Blocked(BlockedReason::Paused) => (TRUE, Reason::UpgradePaused),

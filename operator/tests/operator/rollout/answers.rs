@@ -69,6 +69,7 @@ impl Pool {
             sets: &sets,
             health: &PoolHealth::read(&names, &sets, &self.answers),
             target: self.target,
+            equal: None,
             template: "digest",
             rules: self.rules,
             refusal: self.refusal,

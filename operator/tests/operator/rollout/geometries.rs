@@ -41,6 +41,7 @@ impl Pool {
             sets: &self.sets,
             health: &self.health,
             target: Some("new"),
+            equal: None,
             template: "digest",
             rules: self.rules,
             refusal: None,

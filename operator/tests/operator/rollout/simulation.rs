@@ -266,6 +266,7 @@ impl World {
             sets: &self.sets,
             health: &health,
             target: Some(&self.target),
+            equal: None,
             template: &self.asked,
             rules: RULES,
             refusal: None,

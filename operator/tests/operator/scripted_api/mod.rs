@@ -3,6 +3,7 @@
 
 mod drift;
 mod faults;
+mod foreign_template;
 mod formed;
 mod geometry;
 mod lease;

@@ -130,7 +130,12 @@ impl World {
         let restart = template["metadata"]["annotations"]["sherd.dev/restart"].as_str().unwrap_or_default();
         // As an older operator made it.
         let older = if template["spec"]["terminationGracePeriodSeconds"] == 90 { "" } else { "-older" };
-        let revision = format!("demo-pool-0-{}{restart}{older}", image.rsplit(':').next().expect("a tag"));
+        let mut revision =
+            format!("demo-pool-0-{}{restart}{older}", image.rsplit(':').next().expect("a tag"));
+        for container in template["spec"]["containers"].as_array().expect("a list") {
+            let name = container["name"].as_str().expect("a name");
+            revision.push_str(if name == "node" { "" } else { name });
+        }
         let mut patch = template.clone();
         patch["$patch"] = json!("replace");
         self.server.put(
@@ -190,9 +195,19 @@ impl World {
         self.controller(true);
     }
 
+    pub(super) fn template(&self) -> Value {
+        self.server.get(STATEFUL_SET).expect("made")["spec"]["template"].clone()
+    }
+
     pub(super) fn image(&self) -> Value {
-        let set = self.server.get(STATEFUL_SET).expect("made");
-        set["spec"]["template"]["spec"]["containers"][0]["image"].clone()
+        self.template()["spec"]["containers"][0]["image"].clone()
+    }
+
+    /// Edits the template in the StatefulSet, as a person would.
+    pub(super) fn edit_template(&self, edit: fn(&mut Value)) {
+        let mut set = self.server.get(STATEFUL_SET).expect("made");
+        edit(&mut set["spec"]["template"]);
+        self.server.put(STATEFUL_SET, set);
     }
 }
 

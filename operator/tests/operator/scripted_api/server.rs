@@ -44,6 +44,8 @@ struct State {
     deletions: Vec<(String, Value)>,
     /// The last apply of each Service.
     applied: BTreeMap<String, Value>,
+    /// Changes each StatefulSet that is written, as an admission policy does.
+    admission: Option<fn(&mut Value)>,
 }
 
 /// The server; clones share its objects.
@@ -86,6 +88,11 @@ impl ApiServer {
     /// Drops a field below `/status` from what is applied from here on, as an older definition does.
     pub(crate) fn drop_field(&self, field: Option<(&'static str, &'static str)>) {
         self.state.lock().unknown_field = field;
+    }
+
+    /// Has each StatefulSet that is written changed from here on.
+    pub(crate) fn admit(&self, policy: fn(&mut Value)) {
+        self.state.lock().admission = Some(policy);
     }
 
     pub(crate) fn mend(&self) {
@@ -250,9 +257,17 @@ impl State {
             {
                 fields.remove(name);
             }
+        } else if let Some(operations) = body.as_array() {
+            for operation in operations {
+                let path = operation["path"].as_str().expect("a pointer");
+                *object.pointer_mut(path).expect("it is there") = operation["value"].clone();
+            }
         } else {
             remove_given_up(&mut object, self.applied.get(at), body);
             merge(&mut object, body);
+        }
+        if let Some(policy) = self.admission.filter(|_| object["kind"] == "StatefulSet") {
+            policy(&mut object);
         }
         if let Some(refused) = invalid(&object, last.as_ref()) {
             return refusal(422, refused);
@@ -317,15 +332,27 @@ impl http_body::Body for Silence {
     }
 }
 
-/// Removes the fields that a Service had by the last apply, and that this one leaves out.
+/// Removes the fields and ports that a Service had by the last apply, and that this one leaves out.
 fn remove_given_up(object: &mut Value, last: Option<&Value>, body: &Value) {
+    let has_port = |body: &Value, port: &Value| {
+        let mut ports = body["spec"]["ports"].as_array().into_iter().flatten();
+        ports.any(|found| found["port"] == port["port"])
+    };
+    if let (Some(last), Some(ports)) = (last, object["spec"]["ports"].as_array_mut()) {
+        ports.retain(|port| !has_port(last, port) || has_port(body, port));
+    }
     let last = last.and_then(|last| last["spec"].as_object()).into_iter().flatten();
     for (field, _) in last.filter(|(field, _)| body["spec"][field.as_str()].is_null()) {
         object["spec"].as_object_mut().and_then(|spec| spec.remove(field));
     }
 }
 
-/// Merges as server-side apply does: objects by field, the ports of a Service by number, other lists whole.
+/// Lists of a pod's template that merge by this field of their entries.
+const NAMED_LISTS: [(&str, &str); 4] =
+    [("containers", "name"), ("volumes", "name"), ("env", "name"), ("volumeMounts", "mountPath")];
+
+/// Merges as server-side apply does: objects by field, the ports of a Service by number, the lists of a pod's
+/// template by name, other lists whole.
 fn merge(base: &mut Value, over: &Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -337,10 +364,14 @@ fn merge(base: &mut Value, over: &Value) {
                     continue;
                 }
                 let under = base.entry(key).or_insert(Value::Null);
+                if let Some((_, by)) = NAMED_LISTS.iter().find(|(list, _)| list == key) {
+                    *under = merge_list(under, value, by);
+                    continue;
+                }
                 let ports = under["ports"].clone();
                 merge(under, value);
                 if is_service && key == "spec" {
-                    under["ports"] = merge_ports(&ports, &value["ports"]);
+                    under["ports"] = merge_list(&ports, &value["ports"], "port");
                 }
             }
         }
@@ -348,16 +379,16 @@ fn merge(base: &mut Value, over: &Value) {
     }
 }
 
-/// The ports that are there with ours laid over them, number by number.
-fn merge_ports(there: &Value, ours: &Value) -> Value {
-    let mut ports = there.as_array().cloned().unwrap_or_default();
-    for port in ours.as_array().into_iter().flatten() {
-        match ports.iter_mut().find(|found| found["port"] == port["port"]) {
-            Some(found) => merge(found, port),
-            None => ports.push(port.clone()),
+/// The entries that are there with ours laid over them, each over the one with the same field.
+fn merge_list(there: &Value, ours: &Value, by: &str) -> Value {
+    let mut entries = there.as_array().cloned().unwrap_or_default();
+    for entry in ours.as_array().into_iter().flatten() {
+        match entries.iter_mut().find(|found| found[by] == entry[by]) {
+            Some(found) => merge(found, entry),
+            None => entries.push(entry.clone()),
         }
     }
-    Value::Array(ports)
+    Value::Array(entries)
 }
 
 /// The reason for which the API server refuses an object: a Service with two ports of one name, or with the
