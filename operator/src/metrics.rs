@@ -26,6 +26,37 @@ pub struct Metrics {
     leader: IntGauge,
     of_clusters: ClusterGauges,
     clusters: Arc<Mutex<BTreeMap<(String, String), ShownReasons>>>,
+    access: AccessGauge,
+}
+
+/// Whether a Bucket or BucketUser is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessState {
+    /// The kind, as Kubernetes names it.
+    pub kind: &'static str,
+    /// Where the object is.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its condition Ready: 1 True, 0 False, -1 Unknown.
+    pub ready: i64,
+    /// The reason of that; empty before the first verdict.
+    pub reason: String,
+}
+
+/// The gauge of Buckets and BucketUsers, which each scrape sets by the objects that are there.
+#[derive(Clone)]
+struct AccessGauge {
+    ready: IntGaugeVec,
+    source: Arc<Mutex<Option<AccessSource>>>,
+}
+
+type AccessSource = Box<dyn Fn() -> Vec<AccessState> + Send>;
+
+impl std::fmt::Debug for AccessGauge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AccessGauge").finish_non_exhaustive()
+    }
 }
 
 /// The gauges of each cluster.
@@ -112,7 +143,13 @@ impl Metrics {
         let build =
             gauges("sherd_operator_build_info", "Always 1; the version of the operator.", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let ready = gauges(
+            "sherd_operator_access_ready",
+            "The condition Ready of a Bucket or BucketUser: 1 True, 0 False, -1 Unknown.",
+            &["namespace", "kind", "name", "reason"],
+        )?;
         let metrics = Self {
+            access: AccessGauge { ready, source: Arc::default() },
             reconciles: counters(
                 "sherd_operator_reconcile_total",
                 "Reconciles that ended.",
@@ -164,11 +201,7 @@ impl Metrics {
         let mut clusters = self.clusters.lock();
         let shown = clusters.entry((namespace.to_owned(), cluster.to_owned())).or_default();
         for condition in &status.conditions {
-            let value = match condition.status.as_str() {
-                "True" => 1,
-                "False" => 0,
-                _ => -1,
-            };
+            let value = number(&condition.status);
             let (name, reason) = (condition.type_.as_str(), condition.reason.as_str());
             self.of_clusters.conditions.with_label_values(&[namespace, cluster, name]).set(value);
             self.of_clusters.reasons.with_label_values(&[namespace, cluster, name, reason]).set(1);
@@ -184,6 +217,11 @@ impl Metrics {
                 self.of_clusters.pods.with_label_values(&[namespace, cluster, state]).set(i64::from(count));
             }
         }
+    }
+
+    /// Shows Buckets and BucketUsers as this function returns them, at each scrape.
+    pub fn show_access(&self, source: impl Fn() -> Vec<AccessState> + Send + 'static) {
+        *self.access.source.lock() = Some(Box::new(source));
     }
 
     /// Shows when the certificate of S3 ends; a cluster without one has no series.
@@ -233,8 +271,24 @@ impl Metrics {
     /// A metric that cannot be written: a defect.
     pub fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
         let mut text = Vec::new();
+        // One scrape at a time sets the gauge.
+        let source = self.access.source.lock();
+        self.access.ready.reset();
+        for AccessState { kind, namespace, name, ready, reason } in source.iter().flat_map(|source| source())
+        {
+            self.access.ready.with_label_values(&[namespace.as_str(), kind, &name, &reason]).set(ready);
+        }
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(text)
+    }
+}
+
+/// Returns a condition's status as a number.
+pub fn number(status: &str) -> i64 {
+    match status {
+        "True" => 1,
+        "False" => 0,
+        _ => -1,
     }
 }
 
@@ -285,5 +339,32 @@ mod tests {
         assert!(shown.contains(&format!("{pods}=\"older\"}} 1")), "{shown}");
         metrics.retain(|_, _| false);
         assert!(!text(&metrics).contains("demo"));
+    }
+
+    #[test]
+    fn each_scrape_shows_the_buckets_that_are_there() {
+        let metrics = Metrics::new().expect("declared once");
+        let left = Arc::new(Mutex::new(vec![("photos", 0), ("films", -1)]));
+        let source = Arc::clone(&left);
+        metrics.show_access(move || {
+            let state = |(name, ready): &(&str, i64)| AccessState {
+                kind: "Bucket",
+                namespace: "team".to_owned(),
+                name: (*name).to_owned(),
+                ready: *ready,
+                reason: "Refused".to_owned(),
+            };
+            source.lock().iter().map(state).collect()
+        });
+        let series = |name: &str, ready: i64| {
+            format!(
+                "sherd_operator_access_ready{{kind=\"Bucket\",name=\"{name}\",namespace=\"team\",reason=\"Refused\"}} {ready}"
+            )
+        };
+        let shown = text(&metrics);
+        assert!(shown.contains(&series("photos", 0)) && shown.contains(&series("films", -1)), "{shown}");
+        *left.lock() = vec![("photos", 1)];
+        let shown = text(&metrics);
+        assert!(shown.contains(&series("photos", 1)) && !shown.contains("films"), "{shown}");
     }
 }

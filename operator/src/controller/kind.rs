@@ -8,6 +8,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::api::{ApiResource, PartialObjectMeta};
 use kube::runtime::controller::{Action, Controller};
@@ -15,7 +16,7 @@ use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 
 use super::scope::{GuardedObject, Scope, WatchedKind, jittered};
-use crate::api::{Bucket, BucketUser, StorageCluster};
+use crate::api::{AccessCondition, Bucket, BucketUser, StorageCluster};
 use crate::buckets::{self, NextLook};
 use crate::limits;
 use crate::names::{BUCKET_USER_LABEL, CLUSTER_LABEL};
@@ -65,6 +66,36 @@ pub(super) trait ReconciledKind: WatchedKind {
         error: &ReconcileError,
         lasts: bool,
     ) -> impl Future<Output = ()> + Send;
+}
+
+/// A kind whose condition Ready metrics show.
+pub(super) trait ReadyKind: ReconciledKind {
+    /// The kind's name in Kubernetes.
+    const KIND: &'static str;
+
+    /// Status and reason of its condition Ready, once there is one.
+    fn ready(&self) -> Option<(&str, &str)>;
+}
+
+impl ReadyKind for Bucket {
+    const KIND: &'static str = "Bucket";
+
+    fn ready(&self) -> Option<(&str, &str)> {
+        ready(&self.status.as_ref()?.conditions)
+    }
+}
+
+impl ReadyKind for BucketUser {
+    const KIND: &'static str = "BucketUser";
+
+    fn ready(&self) -> Option<(&str, &str)> {
+        ready(&self.status.as_ref()?.conditions)
+    }
+}
+
+fn ready(conditions: &[Condition]) -> Option<(&str, &str)> {
+    let found = conditions.iter().find(|condition| condition.type_ == AccessCondition::Ready.as_str())?;
+    Some((&found.status, &found.reason))
 }
 
 impl ReconciledKind for StorageCluster {

@@ -22,12 +22,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::brake::Brake;
-use self::kind::ReconciledKind;
+use self::kind::{ReadyKind, ReconciledKind};
 use self::places::Places;
 use self::scope::{GuardedObject, Scope, jittered};
 use crate::api::{Bucket, BucketUser, StorageCluster};
 use crate::api_words::{words, words_of_watch};
 use crate::limits;
+use crate::metrics::{AccessState, number};
 use crate::reconcile::{Context, ReconcileError, note};
 
 struct SharedState {
@@ -53,6 +54,7 @@ pub async fn run(context: Context, namespaces: &[String], stop: CancellationToke
     let scopes: Vec<Option<String>> =
         if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() };
     let controllers: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
+    let mut shown: Vec<ShownAccess> = Vec::new();
     for namespace in scopes {
         let scope = Arc::new(Scope { client: shared.context.client.clone(), namespace });
         let clusters = StorageCluster::controller(&scope);
@@ -64,16 +66,39 @@ pub async fn run(context: Context, namespaces: &[String], stop: CancellationToke
             stop.clone(),
         )));
         let buckets = Bucket::controller(&scope);
+        shown.push(shown_access(buckets.store()));
         controllers.push(Box::pin(run_scope(Arc::clone(&shared), Arc::clone(&scope), buckets, stop.clone())));
         let users = BucketUser::controller(&scope);
+        shown.push(shown_access(users.store()));
         controllers.push(Box::pin(run_scope(Arc::clone(&shared), scope, users, stop.clone())));
     }
+    shared.context.metrics.show_access(move || shown.iter().flat_map(|shown| shown()).collect());
     tokio::select! {
         // Only controllers end by themselves; a renewal that is dropped is made by the next leader.
         biased;
         () = controllers.collect::<()>() => {}
         () = shared.context.namespaces.keep() => {}
     }
+}
+
+type ShownAccess = Box<dyn Fn() -> Vec<AccessState> + Send>;
+
+/// Returns the objects of a store as metrics show them.
+fn shown_access<K: ReadyKind>(store: Store<GuardedObject<K>>) -> ShownAccess {
+    let state = |guarded: &GuardedObject<K>| {
+        let (status, reason) = match &guarded.0 {
+            Ok(object) => object.ready().unwrap_or_default(),
+            Err(_) => ("False", "SpecInvalid"),
+        };
+        AccessState {
+            kind: K::KIND,
+            namespace: guarded.namespace().unwrap_or_default(),
+            name: guarded.name_any(),
+            ready: number(status),
+            reason: reason.to_owned(),
+        }
+    };
+    Box::new(move || store.state().iter().map(|guarded| state(guarded)).collect())
 }
 
 async fn run_scope<K: ReconciledKind>(

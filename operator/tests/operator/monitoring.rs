@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use sherd_operator::api::{ClusterStatus, RolloutStatus};
-use sherd_operator::metrics::Metrics;
+use sherd_operator::metrics::{AccessState, Metrics};
 
 const RULES: &str = "charts/sherd/files/rules.yaml";
 const PAGE: &str = "docs/operations/alerts.md";
@@ -118,6 +118,10 @@ fn every_metric_of_the_operator_is_documented() {
     metrics.certificate_expiry("storage", "demo", 1);
     metrics.authority_expiry("storage", "demo", 1);
     metrics.s3_certificate_expiry("storage", "demo", Some(1));
+    metrics.show_access(|| {
+        let (namespace, name, reason) = ("team".to_owned(), "photos".to_owned(), "AsAsked".to_owned());
+        vec![AccessState { kind: "Bucket", namespace, name, ready: 1, reason }]
+    });
     metrics.begin();
     metrics.end("bucket", 0.1, Some("server"));
     let shown = String::from_utf8(metrics.text().expect("declared")).expect("text");
