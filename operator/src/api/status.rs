@@ -66,6 +66,10 @@ pub struct ClusterStatus {
     /// The version that the nodes run; several while they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The version of the wire protocol of the oldest node. A node that does not answer counts as it did
+    /// last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire_version: Option<i32>,
 }
 
 /// An image in parts.

@@ -13,6 +13,10 @@ use crate::limits;
 use crate::names::{CA_CERTIFICATE, Names};
 use crate::reconcile::{Context, ReconcileError, trust_of};
 
+/// The first version of the wire protocol all of whose builds have the condition on the mark of a bucket.
+/// Older nodes take a policy with it and refuse every request by it.
+const MARK_WIRE_VERSION: i32 = 2;
+
 /// A StorageCluster whose nodes can be asked.
 #[derive(Debug)]
 pub(super) struct UsableCluster {
@@ -95,6 +99,7 @@ pub(super) async fn find(
     let calls = ClusterCalls::new(std::sync::Arc::clone(&context.calls), trust, &names, pods, now);
     let reported = cluster.status.and_then(|status| status.endpoint);
     let endpoint = reported.unwrap_or_else(|| names.endpoint(cluster.spec.tls.mode != TlsMode::None));
+    let oldest = cluster.status.as_ref().and_then(|status| status.wire_version);
     Ok(FoundCluster::Usable(Box::new(UsableCluster {
         calls,
         authorities: authorities(context, &names, &endpoint).await?,
@@ -103,6 +108,7 @@ pub(super) async fn find(
         any_bucket: is_own || lists(&cluster.spec.bucket_users.any_bucket, namespace),
     })))
 }
+        has_marks: oldest.is_some_and(|oldest| oldest >= MARK_WIRE_VERSION),
 
 /// The CAs that the operator publishes for clients of a cluster that serves S3 over TLS.
 async fn authorities(

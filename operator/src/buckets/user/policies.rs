@@ -49,15 +49,18 @@ impl Failures {
     }
 }
 
-/// Sets the policies where they differ. A document that goes beyond the user's buckets is not sent, and one
-/// of before is taken away: the buckets may have become fewer. While a document is not in force that may deny
-/// something, the rights that it would bound are not, either.
+/// Sets the policies where they differ, once every node has their conditions. A document that goes beyond the
+/// user's buckets is not sent, and one of before is taken away: the buckets may have become fewer. While a
+/// document is not in force that may deny something, the rights that it would bound are not, either.
 pub(super) async fn ensure(
     valid: &ValidUser<'_>,
     usable: &UsableCluster,
     grants: &Grants,
 ) -> Result<Verdict, CallError> {
     let (calls, name) = (&usable.calls, valid.user.user_name());
+    if !usable.has_marks && grants.rights.iter().any(|right| right.mark.is_some()) {
+        return Ok(older_nodes());
+    }
     let document = match &valid.policy {
         Some(policy) if !usable.any_bucket => bounded(policy, grants).map(Some),
         policy => Ok(policy.clone()),
@@ -107,6 +110,12 @@ pub(super) async fn ensure(
         }
         (Ok(_), None) => Verdict::good(condition, AccessReason::AsAsked, "the policies are in force"),
     })
+}
+
+/// Rights are bound to marks by a condition that older nodes refuse every request by.
+fn older_nodes() -> Verdict {
+    let message = "rights stay as they are until every node is of a version that knows the mark of a bucket: the StorageCluster's status.wireVersion is that of the oldest one";
+    Verdict::bad(AccessCondition::PolicyApplied, AccessReason::ClusterNotReady, message)
 }
 
 /// A policy that grants nothing beyond the user's buckets, in the form in which that was judged.

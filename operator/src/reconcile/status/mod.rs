@@ -20,7 +20,7 @@ use kube::{Resource as _, ResourceExt as _};
 use sherd_proto::v1::{SetStatus, StatusReply};
 
 use certificates::CertificateFacts;
-use counts::{absent, count, ready_pods, versions};
+use counts::{absent, count, ready_pods, versions, wire_version};
 use losses::LossReport;
 use pod_failure::PodFailure;
 
@@ -165,6 +165,7 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
         endpoint: Some(endpoint),
         version: versions(view).or(last.version),
         rollout: evidence.rollout.map(|plan| plan.record.clone()).or(last.rollout),
+        wire_version: wire_version(answers, last.wire_version),
         volume_losses: losses.listed(),
         volume_orders: evidence.orders.to_vec(),
         form_empty_order: losses.form_empty_order(),

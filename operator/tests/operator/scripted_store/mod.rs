@@ -82,6 +82,7 @@ fn a_serving_cluster() -> (ApiServer, ScriptedStore) {
                 }],
                 "bucketNamespaces": ["team"],
             },
+            "status": {"wireVersion": 2},
         }),
     );
     let now_ms = u64::try_from(START).expect("positive") * 1_000;
