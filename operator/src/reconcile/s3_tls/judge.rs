@@ -4,6 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::names::needed;
 use super::pair::{self, ServedPair};
+use super::parts::S3Serving;
 use crate::api::{Reason, StorageCluster, TlsMode};
 use crate::limits;
 use crate::names::Names;
@@ -16,6 +17,8 @@ pub(in crate::reconcile) struct S3Look {
     pub(super) secret: String,
     /// Whether a node takes what is in it.
     pub(super) is_usable: bool,
+    /// Whether it is valid for one of the names that clients use.
+    pub(super) has_a_name: bool,
     /// The CAs that are named in it.
     pub(super) trusted: Option<String>,
     /// When the certificate ends, in seconds since the Unix epoch.
@@ -38,7 +41,8 @@ pub(in crate::reconcile) fn look(
         (TlsMode::Operator, _) => names.s3_certificate(),
         (TlsMode::CertManager, _) => names.s3_issued_certificate(),
     };
-    let mut look = S3Look { secret, is_usable: false, trusted: None, ends_s: None, fault: None };
+    let mut look =
+        S3Look { secret, is_usable: false, has_a_name: false, trusted: None, ends_s: None, fault: None };
     let Some(found) = &observed.s3_certificate else {
         let fault = (Reason::SecretMissing, missing(tls.mode, names, observed, &look.secret));
         // The operator is about to make its own.
@@ -51,8 +55,12 @@ pub(in crate::reconcile) fn look(
         Ok(pair) => {
             look.is_usable = pair.is_valid_at(now_s);
             look.ends_s = Some(pair.facts.not_after_s);
-            let lacks = pair.lacks(&needed(cluster, names)).map(|name| {
-                let message = format!("Secret {}: its certificate is not valid for {name}", look.secret);
+            let needed = needed(cluster, names);
+            look.has_a_name = needed.iter().any(|name| pair.lacks(std::slice::from_ref(name)).is_none());
+            let lacks = pair.lacks(&needed).map(|name| {
+                let kept = kept(&look, observed).unwrap_or_default();
+                let message =
+                    format!("Secret {}: its certificate is not valid for {name}{kept}", look.secret);
                 (Reason::NameMismatch, message)
             });
             look.fault = out_of_time(&look.secret, &pair, now_s).or(lacks);
@@ -62,6 +70,17 @@ pub(in crate::reconcile) fn look(
         }
     }
     Some(look)
+}
+
+/// The way in which pods serve on in place of a certificate that has none of the names.
+fn kept(look: &S3Look, observed: &ObservedCluster) -> Option<String> {
+    match super::serving(look, observed) {
+        S3Serving::Tls(secret) if secret != look.secret => {
+            Some(format!(", nor for another name of S3: pods go on with that of Secret {secret}"))
+        }
+        S3Serving::Clear => Some(", nor for another name of S3: pods go on in clear text".to_owned()),
+        S3Serving::Tls(_) | S3Serving::Awaited => None,
+    }
 }
 
 fn missing(mode: TlsMode, names: &Names, observed: &ObservedCluster, secret: &str) -> String {

@@ -82,13 +82,18 @@ pub(super) fn is_served(
         || look.is_some_and(|look| serving(&look, observed) != S3Serving::Clear)
 }
 
+/// A certificate that has none of the names takes the place of no other one, nor of clear text: every client
+/// would refuse it. A cluster without pods serves with it, and has nothing to lose.
 fn serving(look: &S3Look, observed: &ObservedCluster) -> S3Serving {
-    if look.is_usable {
+    let mounted = mounted(observed);
+    let is_new = observed.stateful_set.is_none() && observed.pods.is_empty();
+    let is_served = mounted.as_ref() == Some(&look.secret);
+    if look.is_usable && (look.has_a_name || is_served || is_new) {
         return S3Serving::Tls(look.secret.clone());
     }
-    match mounted(observed) {
+    match mounted {
         Some(secret) => S3Serving::Tls(secret),
-        None if observed.stateful_set.is_none() && observed.pods.is_empty() => S3Serving::Awaited,
+        None if is_new => S3Serving::Awaited,
         None => S3Serving::Clear,
     }
 }

@@ -38,9 +38,13 @@ fn the_pod_runs_with(server: &ApiServer, secret: Option<&str>) {
 
 /// A Secret as a person makes it, for the Service's name.
 fn a_certificate() -> Value {
+    a_certificate_for("demo-s3.storage.svc")
+}
+
+fn a_certificate_for(name: &str) -> Value {
     let now_ms = 1_799_990_000_000;
     let authority = ServiceAuthority::init("mine", now_ms).expect("made");
-    let names = ["demo-s3.storage.svc".to_owned()];
+    let names = [name.to_owned()];
     let issued = authority.issue(&names, now_ms, Duration::from_hours(90 * 24)).expect("issued");
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
@@ -227,5 +231,40 @@ async fn the_certificate_of_another_mode_stands_in_for_none() {
         let status = step(&server).await.expect("reconciled");
         says(&status, ConditionType::CertificatesReady, "False", "SecretMissing");
         assert_eq!(mounted(&server).as_deref(), Some("demo-s3-tls"));
+    }
+}
+
+/// A certificate that no client would take replaces neither one that is served nor clear text.
+#[tokio::test]
+async fn a_certificate_without_a_name_of_s3_is_not_rolled_out() {
+    let mode = json!({"mode": "Secret", "secretRef": {"name": "mine"}});
+    for serves in [Some("demo-s3-tls"), None] {
+        let server = a_cluster();
+        if serves.is_some() {
+            with_tls(&server, &json!({"mode": "Operator"}));
+        }
+        step(&server).await.expect("reconciled");
+        pods_come_up(&server);
+        the_pod_runs_with(&server, serves);
+        step(&server).await.expect("reconciled");
+        let before = server.get(STATEFUL_SET);
+        with_tls(&server, &mode);
+        server.put(MINE, a_certificate_for("foo.example"));
+        let status = step(&server).await.expect("reported");
+        says(&status, ConditionType::CertificatesReady, "False", "NameMismatch");
+        let words = message(&status, ConditionType::CertificatesReady);
+        let kept = serves.map_or("in clear text".to_owned(), |secret| format!("Secret {secret}"));
+        assert!(words.contains("not valid for demo-s3.storage.svc") && words.contains(&kept), "{words}");
+        assert_eq!(server.get(STATEFUL_SET), before);
+        // One that has a name, though not all, is what a public authority signs.
+        change_spec(&server, |spec| spec["tls"]["extraNames"] = json!(["s3.example"]));
+        server.put(MINE, a_certificate_for("s3.example"));
+        let status = step(&server).await.expect("reconciled");
+        says(&status, ConditionType::CertificatesReady, "False", "NameMismatch");
+        assert_eq!(mounted(&server).as_deref(), Some("mine"));
+        // Once it is served, it stays: another Secret is what a rollout would be for.
+        server.put(MINE, a_certificate_for("foo.example"));
+        step(&server).await.expect("reported");
+        assert_eq!(mounted(&server).as_deref(), Some("mine"));
     }
 }
