@@ -206,6 +206,8 @@ pub enum Reason {
     DataLost,
     /// The specification holds.
     Valid,
+    /// The specification leaves parts of the image out, which are as a pod served with last.
+    ImageFromStatus,
     /// The specification holds but for a setting, in whose place a default stands.
     SettingIgnored,
     /// The specification holds, and an outage of one node stops something.
@@ -262,14 +264,14 @@ pub enum Reason {
     UpdatePending,
     /// Every pod runs the recorded template, and the operator would build another one.
     TemplateKept,
+    /// Others changed the template of the pods: it is put back, and no ready pod is replaced for it.
+    ForeignTemplate,
     /// Pods are replaced by pods of another template, one after the other.
     RollingOut,
     /// `spec.upgrade.paused` is set.
     UpgradePaused,
     /// The API server refuses the eviction of a pod that is to be replaced.
     EvictionRefused,
-    /// Others changed the template of the pods: it is put back, and no ready pod is replaced for it.
-    ForeignTemplate,
     /// A replaced pod is not back, or the cluster not healed, in time; or a template failed.
     HealthTimeout,
     /// The API server refused a change.
@@ -309,6 +311,7 @@ impl Reason {
             Self::DataAtRisk => "DataAtRisk",
             Self::DataLost => "DataLost",
             Self::Valid => "Valid",
+            Self::ImageFromStatus => "ImageFromStatus",
             Self::SettingIgnored => "SettingIgnored",
             Self::NotRedundant => "NotRedundant",
             Self::LimitTooSmall => "LimitTooSmall",
@@ -337,6 +340,7 @@ impl Reason {
             Self::PodsNotReady => "PodsNotReady",
             Self::UpdatePending => "UpdatePending",
             Self::TemplateKept => "TemplateKept",
+            Self::ForeignTemplate => "ForeignTemplate",
             Self::RollingOut => "RollingOut",
             Self::UpgradePaused => "UpgradePaused",
             Self::EvictionRefused => "EvictionRefused",
@@ -344,7 +348,6 @@ impl Reason {
             Self::ApplyRejected => "ApplyRejected",
             Self::ApplyFailed => "ApplyFailed",
             Self::NotObserved => "NotObserved",
-            Self::ForeignTemplate => "ForeignTemplate",
             Self::NameTaken => "NameTaken",
             Self::NotNeeded => "NotNeeded",
             Self::PausedBySpec => "PausedBySpec",

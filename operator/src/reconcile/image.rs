@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use crate::api::{RecordedImage, StorageCluster};
+use super::remarks::Remark;
+use crate::api::{Image, Reason, RecordedImage, StorageCluster};
 
 /// An image: a repository, and a tag, a digest or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +68,21 @@ pub(super) fn plan_image(cluster: &StorageCluster, fallback: &ImageName) -> Imag
     let text = || status.and_then(|status| status.image.as_deref()).map(ImageName::read);
     let recorded =
         parts.map(|RecordedImage { repository, tag, digest }| ImageName { repository, tag, digest });
-    let recorded = recorded.or_else(text).unwrap_or_else(|| fallback.clone());
+    complete(given, recorded.or_else(text).unwrap_or_else(|| fallback.clone()))
+}
+
+/// Says that parts of the image are as recorded, and no default of the operator's: a specification that names
+/// no image any more brings back none of before.
+pub(super) fn from_status(cluster: &StorageCluster, fallback: &ImageName) -> Option<Remark> {
+    let image = plan_image(cluster, fallback);
+    let default = complete(cluster.spec.image.clone().unwrap_or_default(), fallback.clone());
+    let text = format!(
+        "image {image}: what spec.image leaves out is as in status.recordedImage, the image that a pod served with last, and not the default of the operator, {default}; to have another one, name it in spec.image"
+    );
+    (image != default).then_some(Remark { reason: Reason::ImageFromStatus, text })
+}
+
+fn complete(given: Image, recorded: ImageName) -> ImageName {
     let pinned = given.tag.as_deref().and_then(pinned);
     let (tag, digest) = match (given.tag, given.digest) {
         // The only way to give a digest under an older schema.

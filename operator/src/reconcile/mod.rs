@@ -409,7 +409,7 @@ async fn change<'a>(
         }
     };
     let remarks = geometry::stray(&valid, observed).into_iter().chain(valid.remarks().iter().cloned());
-    let remarks: Vec<Remark> = remarks.collect();
+    let remarks: Vec<Remark> = remarks.chain(image::from_status(cluster, &context.default_image)).collect();
     if cluster.spec.paused {
         // A fault that a person must mend is reported while nothing is changed, too.
         let planned = plan_valid(context, &valid, observed);

@@ -460,3 +460,26 @@ async fn a_definition_that_drops_what_is_recorded_is_named_once() {
         assert_eq!(counts, [&if time == 1 { Value::Null } else { json!(2) }]);
     }
 }
+
+/// A specification that names no image any more brings back none of before.
+#[tokio::test]
+async fn an_image_that_the_status_alone_names_is_said() {
+    let world = World::new().await;
+    let spec_valid = ConditionType::SpecValid;
+    says(&world.look().await.expect("reconciled"), spec_valid, "True", "Valid");
+    let mut stored = world.server.get(CLUSTER).expect("there");
+    stored["status"]["recordedImage"] = json!({"repository": "sherd-node", "tag": "2"});
+    world.server.put(CLUSTER, stored);
+    let status = world.look().await.expect("reconciled");
+    says(&status, spec_valid, "True", "ImageFromStatus");
+    let said = message(&status, spec_valid);
+    assert!(said.contains("sherd-node:2") && said.contains("sherd-node:1"), "{said}");
+    for upgrade in [json!({"image": {"tag": "2"}}), json!({"upgrade": {"followOperator": true}})] {
+        let before = world.server.get(CLUSTER).expect("there");
+        change_spec(&world.server, |spec| {
+            spec.as_object_mut().expect("fields").extend(upgrade.as_object().expect("fields").clone());
+        });
+        says(&world.look().await.expect("reconciled"), spec_valid, "True", "Valid");
+        world.server.put(CLUSTER, before);
+    }
+}
