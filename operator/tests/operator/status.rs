@@ -293,9 +293,10 @@ fn pods_that_do_not_start_say_why() {
         json!({"waiting": {"reason": "CreateContainerConfigError", "message": "secret mine not found"}});
     cause(container(unconfigured, json!({})), Reason::ContainerFailing, "secret mine not found");
     let unschedulable = json!({"conditions": [{
-        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5 nodes are available",
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
     }]});
-    cause(unschedulable, Reason::Unschedulable, "0/5 nodes are available");
+    let why = "demo-pool-0-0: 0/5 nodes are available: pod has unbound immediate PersistentVolumeClaims";
+    cause(unschedulable, Reason::Unschedulable, why);
 }
 
 #[test]
@@ -338,6 +339,8 @@ fn what_a_person_must_mend_is_at_its_condition() {
     let refused = Outcome::Rejected("apply StatefulSet demo-pool-0: forbidden".to_owned());
     let status = judged(refused, &nothing, &NodeAnswers::new());
     says(&status, ConditionType::Progressing, "False", Reason::ApplyRejected, "forbidden");
+    let words = "demo-pool-0-3: apply StatefulSet demo-pool-0: forbidden";
+    says(&status, ConditionType::Ready, "False", Reason::Forming, words);
 }
 
 #[test]
@@ -583,7 +586,11 @@ fn settings_are_loaded_once_each_node_reports_their_file() {
     };
     loaded(&nodes, "True", Reason::AsAsked, "");
     nodes.insert(PODS[1].to_owned(), Err("it is not there".to_owned()));
-    loaded(&nodes, "Unknown", Reason::NodesSilent, PODS[1]);
+    loaded(&nodes, "Unknown", Reason::Forming, PODS[1]);
+    let mut formed = cluster();
+    formed.status = Some(ClusterStatus { version: Some("0.1.0".to_owned()), ..ClusterStatus::default() });
+    let silent = judge(&evidence(&formed, &observed, &nodes));
+    says(&silent, ConditionType::SettingsLoaded, "Unknown", Reason::NodesSilent, PODS[1]);
     nodes.insert(PODS[2].to_owned(), Ok(running(&[7; 32], "")));
     loaded(&nodes, "False", Reason::LoadingSettings, PODS[2]);
     loaded(&nodes, "False", Reason::LoadingSettings, "the kubelet brings them");

@@ -71,20 +71,21 @@ pub fn claim(
         return Ok(());
     }
     let name = &valid.name;
+    let namespace = valid.bucket.namespace().unwrap_or_default();
     let foreign = |reason, message| Err(ForeignBucket { reason, message });
     let other = tags.get(BUCKET_TAG);
-    if let Some(other) = other
-        && other_is_there
-    {
-        return foreign(AccessReason::BucketTaken, format!("bucket {name} is that of Bucket {other}"));
+    let of_namespace = other.and_then(|other| other.split_once('/')).is_some_and(|(of, _)| of == namespace);
+    // The names of one tenant are not for another.
+    let shown = other.filter(|_| any_bucket || of_namespace);
+    if other.is_some() && other_is_there {
+        let whose = shown.map_or("another namespace's".to_owned(), |other| format!("that of Bucket {other}"));
+        return foreign(AccessReason::BucketTaken, format!("bucket {name} is {whose}"));
     }
     if !valid.bucket.spec.adopt {
-        let left = other.map(|other| format!(", left by Bucket {other}")).unwrap_or_default();
+        let left = shown.map(|other| format!(", left by Bucket {other}")).unwrap_or_default();
         let message = format!("bucket {name} is there already{left}: spec.adopt takes it over");
         return foreign(AccessReason::BucketExists, message);
     }
-    let namespace = valid.bucket.namespace().unwrap_or_default();
-    let of_namespace = other.and_then(|other| other.split_once('/')).is_some_and(|(of, _)| of == namespace);
     if any_bucket || of_namespace {
         return Ok(());
     }

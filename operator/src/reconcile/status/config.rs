@@ -9,6 +9,7 @@ use crate::api::{Reason, StorageCluster};
 use crate::names::LIVE_CONFIG_VARIABLE;
 use crate::reconcile::build;
 use crate::reconcile::condition::{FALSE, TRUE, UNKNOWN};
+use crate::reconcile::formed::has_formed;
 use crate::reconcile::nodes::NodeAnswers;
 use crate::reconcile::observe::ObservedCluster;
 use crate::reconcile::words::listed;
@@ -68,7 +69,8 @@ pub(super) fn verdict(
     }
     if !silent.is_empty() {
         let message = format!("nodes that do not answer: {}", listed(&silent));
-        return (UNKNOWN, Reason::NodesSilent, message);
+        let reason = if has_formed(cluster) { Reason::NodesSilent } else { Reason::Forming };
+        return (UNKNOWN, reason, message);
     }
     (TRUE, Reason::AsAsked, "every node runs with the settings".to_owned())
 }

@@ -409,6 +409,9 @@ fn waiting_message(evidence: &Evidence<'_>, missing: &[&str]) -> String {
     let waited_for: Vec<&str> = waited_for.into_iter().collect();
     let mut message = format!("waiting for pods {}", listed(&waited_for));
     let why = replies.map(|formation| formation.reason.as_str()).find(|reason| !reason.is_empty());
+    if let Outcome::Rejected(words) = &evidence.outcome {
+        return format!("{message}: {words}");
+    }
     let unanswered = evidence.answers.iter().find_map(|(pod, answer)| Some((pod, answer.as_ref().err()?)));
     if let Some(failure) = pod_failure::of_cluster(evidence.observed) {
         message = format!("{message}: {}", failure.message);

@@ -7,6 +7,8 @@ use kube::ResourceExt as _;
 use crate::api::Reason;
 use crate::reconcile::observe::ObservedCluster;
 
+const NO_HOST: &str = "no host takes the pod";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PodFailure {
     pub(super) reason: Reason,
@@ -43,8 +45,13 @@ fn of_pod(pod: &Pod) -> Option<PodFailure> {
     let unschedulable = scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable");
     unschedulable.then(|| PodFailure {
         reason: Reason::Unschedulable,
-        message: format!("{name}: {}", scheduled.message.as_deref().unwrap_or("no host takes the pod")),
+        message: format!("{name}: {}", scheduled.message.as_deref().map_or(NO_HOST, first_sentence)),
     })
+}
+
+/// The scheduler says first why no host takes a pod, and then what would be of taking other pods away.
+fn first_sentence(words: &str) -> &str {
+    words.split(". ").next().unwrap_or(words)
 }
 
 fn of_container(pod: &str, container: &ContainerStatus) -> Option<PodFailure> {

@@ -228,7 +228,7 @@ async fn of_two_objects_for_one_bucket_the_marked_one_has_it() {
     put(&server, TEAMS, "Bucket", json!({"adopt": true}));
     step(&server, &store, TEAMS).await.expect("reported");
     let message = says(&server, TEAMS, READY, "False", "BucketTaken");
-    assert_eq!(message, "bucket photos is that of Bucket storage/photos");
+    assert_eq!(message, "bucket photos is another namespace's", "a tenant learns no name of another");
     // Its deletion does not touch the bucket.
     change(&server, TEAMS, |object| object["spec"]["reclaimPolicy"] = json!("Delete"));
     step(&server, &store, TEAMS).await.expect("reported");
