@@ -73,6 +73,8 @@ pub const OPERATOR_NAME: &str = "sherd-operator";
 
 /// S3.
 pub const S3_PORT: u16 = 9000;
+/// The query API of IAM and STS.
+pub const IAM_PORT: u16 = 9300;
 /// Between nodes, and from the operator.
 pub const NODE_PORT: u16 = 9100;
 /// Metrics and health.
@@ -152,6 +154,11 @@ impl Names {
         format!("{}-s3", self.cluster)
     }
 
+    /// Returns the Service that clients of IAM use.
+    pub fn iam_service(&self) -> String {
+        format!("{}-iam", self.cluster)
+    }
+
     /// Returns the Secret with the CA of S3 and its key, and the ConfigMap with the CAs that clients trust.
     pub fn s3_authority(&self) -> String {
         format!("{}-s3-ca", self.cluster)
@@ -173,10 +180,12 @@ impl Names {
         self.s3_service()
     }
 
-    /// Returns the address of S3 within the Kubernetes cluster, over TLS or in clear.
-    pub fn endpoint(&self, is_over_tls: bool) -> String {
-        let scheme = if is_over_tls { "https" } else { "http" };
-        format!("{scheme}://{}.{}.svc:{S3_PORT}", self.s3_service(), self.namespace)
+    /// Returns the address of S3 within the Kubernetes cluster, at this port of its Service, over TLS or in
+    /// clear. The port that clients take anyway is left out.
+    pub fn endpoint(&self, is_over_tls: bool, port: i32) -> String {
+        let (scheme, usual) = if is_over_tls { ("https", 443) } else { ("http", 80) };
+        let port = if port == usual { String::new() } else { format!(":{port}") };
+        format!("{scheme}://{}.{}.svc{port}", self.s3_service(), self.namespace)
     }
 
     /// Returns the Service that gives pods their names.

@@ -19,3 +19,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "sherd-cluster.tlsMode" -}}
 {{ dig "tls" "mode" "None" .Values.spec }}
 {{- end }}
+
+{{/* The port of the S3 Service. */}}
+{{- define "sherd-cluster.s3Port" -}}
+{{ dig "gateway" "service" "port" 9000 .Values.spec | int }}
+{{- end }}
+
+{{/* The name of that port. */}}
+{{- define "sherd-cluster.s3PortName" -}}
+{{ dig "gateway" "service" "portName" "s3" .Values.spec }}
+{{- end }}

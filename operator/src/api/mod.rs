@@ -24,8 +24,8 @@ pub use losses::{LossState, VolumeLoss, VolumeOrderKind, VolumeOrderRecord};
 pub use pool::{ClaimRequests, ClaimResources, ClaimTemplate, Erasure, PodSecurityContext, Pool};
 pub use rollout::{FailedTemplate, RecordedTemplate, ReplacedPod, RolloutStatus, Upgrade};
 pub use settings::{
-    Credentials, EnvironmentVariable, Gateway, GatewayService, Image, NetworkPolicySettings, NodeSettings,
-    PullPolicy, PullSecret, SecretReference, ServiceType, TrafficPolicy,
+    AuditLog, Credentials, EnvironmentVariable, Gateway, GatewayService, IamSettings, Image,
+    NetworkPolicySettings, NodeSettings, PullPolicy, PullSecret, SecretReference, ServiceType, TrafficPolicy,
 };
 pub use status::{ClusterStatus, ConditionType, PoolStatus, Reason, RecordedImage};
 pub use tls::{IssuerReference, S3Tls, TlsMode};
@@ -156,6 +156,9 @@ pub struct StorageClusterSpec {
     /// S3 over TLS.
     #[serde(default)]
     pub tls: S3Tls,
+    /// The query API of IAM and STS.
+    #[serde(default)]
+    pub iam: IamSettings,
     /// Settings of every node.
     #[serde(default)]
     pub config: NodeSettings,

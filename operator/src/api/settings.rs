@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::message;
+use crate::names::{IAM_PORT, S3_PORT};
 
 /// An image and how it is pulled.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -133,10 +134,58 @@ pub struct GatewayService {
     /// with Local, nodes see the client's address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_traffic_policy: Option<TrafficPolicy>,
+    /// The Service's port, such as 443 with TLS and 80 without; absent: 9000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<i32>,
+    /// The name of the Service's port, by which some gateways and meshes tell the protocol; absent: s3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 15), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub port_name: Option<String>,
     /// The port of every host; absent: Kubernetes chooses one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub node_port: Option<i32>,
+}
+
+impl GatewayService {
+    /// Returns the Service's port.
+    pub fn port(&self) -> i32 {
+        self.port.unwrap_or(i32::from(S3_PORT))
+    }
+
+    /// Returns the name of the Service's port.
+    pub fn port_name(&self) -> &str {
+        self.port_name.as_deref().unwrap_or("s3")
+    }
+}
+
+/// The query API of IAM and STS: users, groups, keys and policies by `aws iam`, SDKs and Terraform.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct IamSettings {
+    /// Whether nodes serve it, behind a Service of its own within the Kubernetes cluster. Requests are
+    /// signed; it is served over TLS where S3 is, with the same certificate.
+    #[serde(default)]
+    pub enabled: bool,
+    /// The port of that Service; absent: 9300.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<i32>,
+}
+
+impl IamSettings {
+    /// Returns the Service's port.
+    pub fn port(&self) -> i32 {
+        self.port.unwrap_or(i32::from(IAM_PORT))
+    }
+}
+
+/// Where nodes write a line about every request.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditLog {
+    /// To standard output, among the lines of the log.
+    StandardOutput,
 }
 
 /// Which nodes connections from outside of the Kubernetes cluster go to.
@@ -196,6 +245,16 @@ pub struct NodeSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = "^[0-9]+(kB|KiB|MB|MiB|GB|GiB|TiB)?$"))]
     pub index_cache: Option<String>,
+    /// Where a line about every request is written; absent: nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit_log: Option<AuditLog>,
+    /// Proxies whose word on their clients' addresses is taken, as addresses or CIDR blocks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 256),
+        inner(length(min = 2, max = 64), regex(pattern = "^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"))
+    )]
+    pub trusted_proxies: Vec<String>,
     /// Bytes per second that healing and scrubbing may move: 1MiB to 1TiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = "^[0-9]+(kB|KiB|MB|MiB|GB|GiB|TiB)?$"))]

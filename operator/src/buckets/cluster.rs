@@ -29,6 +29,8 @@ pub(super) struct UsableCluster {
     pub(super) region: String,
     /// Whether the asking namespace may name any bucket.
     pub(super) any_bucket: bool,
+    /// Whether every node has the condition on the mark of a bucket.
+    pub(super) has_marks: bool,
 }
 
 /// Why a StorageCluster cannot be used.
@@ -97,18 +99,19 @@ pub(super) async fn find(
     }
     let now = Duration::from_secs(u64::try_from((context.now)().as_second()).unwrap_or(0));
     let calls = ClusterCalls::new(std::sync::Arc::clone(&context.calls), trust, &names, pods, now);
-    let reported = cluster.status.and_then(|status| status.endpoint);
-    let endpoint = reported.unwrap_or_else(|| names.endpoint(cluster.spec.tls.mode != TlsMode::None));
     let oldest = cluster.status.as_ref().and_then(|status| status.wire_version);
+    let reported = cluster.status.and_then(|status| status.endpoint);
+    let (is_over_tls, port) = (cluster.spec.tls.mode != TlsMode::None, cluster.spec.gateway.service.port());
+    let endpoint = reported.unwrap_or_else(|| names.endpoint(is_over_tls, port));
     Ok(FoundCluster::Usable(Box::new(UsableCluster {
         calls,
         authorities: authorities(context, &names, &endpoint).await?,
         endpoint,
         region: cluster.spec.config.region.clone().unwrap_or_else(|| "us-east-1".to_owned()),
+        has_marks: oldest.is_some_and(|oldest| oldest >= MARK_WIRE_VERSION),
         any_bucket: is_own || lists(&cluster.spec.bucket_users.any_bucket, namespace),
     })))
 }
-        has_marks: oldest.is_some_and(|oldest| oldest >= MARK_WIRE_VERSION),
 
 /// The CAs that the operator publishes for clients of a cluster that serves S3 over TLS.
 async fn authorities(

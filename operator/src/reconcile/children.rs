@@ -74,10 +74,22 @@ pub fn child_names(names: &Names, cluster: &StorageCluster, pool: &str) -> Vec<(
     if cluster.spec.tls.mode == TlsMode::Operator {
         children.extend([names.s3_authority(), names.s3_certificate()].map(named::<Secret>));
     }
-    if cluster.spec.network_policy.enabled {
-        children.push(named::<NetworkPolicy>(names.node()));
-    }
+    let wanted = optional(names, cluster).into_iter().filter(|(is_asked, _)| *is_asked);
+    children.extend(wanted.map(|(_, child)| child));
     children
+}
+
+/// Names the objects that `build` made of the specification before and that it no longer asks for.
+pub fn former_names(names: &Names, cluster: &StorageCluster) -> Vec<(ApiResource, String)> {
+    let former = optional(names, cluster).into_iter().filter(|(is_asked, _)| !*is_asked);
+    former.map(|(_, child)| child).collect()
+}
+
+/// The children that the specification turns on and off, and whether it asks for them.
+fn optional(names: &Names, cluster: &StorageCluster) -> [(bool, (ApiResource, String)); 2] {
+    let policy = (ApiResource::erase::<NetworkPolicy>(&()), names.node());
+    let iam = (ApiResource::erase::<Service>(&()), names.iam_service());
+    [(cluster.spec.network_policy.enabled, policy), (cluster.spec.iam.enabled, iam)]
 }
 
 /// A digest of an object, or of what was asked of it.

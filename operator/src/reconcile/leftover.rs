@@ -1,12 +1,9 @@
-//! Removes and mends what the specification no longer asks for: a network policy that is turned off, the
+//! Removes and mends what the specification no longer asks for: a child that is turned off, the
 //! configurations that no pod mounts, and labels of claims that older operators made.
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{Patch, PatchParams, Preconditions};
-use kube::core::NamespaceResourceScope;
-use kube::{Api, Client, Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, Preconditions};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 
 use super::error::ReconcileError;
@@ -14,15 +11,19 @@ use super::observe::ObservedCluster;
 use super::validate::ValidCluster;
 use crate::names::{self, Names};
 
-/// Removes the network policy of a cluster that asks for none; one that the cluster does not own stays.
+/// Removes the children that the specification turned off; one that the cluster does not own stays.
 ///
 /// # Errors
 /// [`ReconcileError::Api`].
-pub(super) async fn remove_policy(client: &Client, valid: &ValidCluster<'_>) -> Result<(), ReconcileError> {
-    if valid.cluster().spec.network_policy.enabled {
-        return Ok(());
+pub(super) async fn remove_former(
+    client: &Client,
+    valid: &ValidCluster<'_>,
+    observed: &ObservedCluster,
+) -> Result<(), ReconcileError> {
+    for (resource, name) in &observed.leftovers {
+        remove_owned(client, valid, resource, name).await?;
     }
-    remove_owned::<NetworkPolicy>(client, valid, &valid.names().node()).await
+    Ok(())
 }
 
 /// Removes the cluster's configurations but the one that is asked for and those that pods mount.
@@ -38,7 +39,7 @@ pub(super) async fn remove_configurations(
     let is_mounted = |name: &str| observed.pods.iter().any(|pod| mounts(pod, name));
     for name in &observed.configurations {
         if name != asked && !is_mounted(name) && valid.names().is_config(name) {
-            remove_owned::<ConfigMap>(client, valid, name).await?;
+            remove_owned(client, valid, &ApiResource::erase::<ConfigMap>(&()), name).await?;
         }
     }
     Ok(())
@@ -49,15 +50,14 @@ fn mounts(pod: &Pod, config_map: &str) -> bool {
     volumes.filter_map(|volume| volume.config_map.as_ref()).any(|mounted| mounted.name == config_map)
 }
 
-async fn remove_owned<K>(client: &Client, valid: &ValidCluster<'_>, name: &str) -> Result<(), ReconcileError>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug,
-{
-    let api: Api<K> = Api::namespaced(client.clone(), &valid.names().namespace);
-    let failed = |source| ReconcileError::api("delete", K::kind(&()), name, source);
+async fn remove_owned(
+    client: &Client,
+    valid: &ValidCluster<'_>,
+    resource: &ApiResource,
+    name: &str,
+) -> Result<(), ReconcileError> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &valid.names().namespace, resource);
+    let failed = |source| ReconcileError::api("delete", resource.kind.as_str().into(), name, source);
     let Some(found) = api.get_metadata_opt(name).await.map_err(failed)? else { return Ok(()) };
     let uid = valid.cluster().meta().uid.as_deref().unwrap_or_default();
     if !found.owner_references().iter().any(|owner| owner.uid == uid) {

@@ -255,7 +255,8 @@ async fn look(
     let reader = ObjectReader { client: &context.client, cache: &context.cache, namespace: &names.namespace };
     let remembered = context.remembered.get(names, cluster.meta().uid.as_deref());
     let observed = observe::observe(&reader, cluster, names, remembered).await?;
-    Ok(ObservedCluster { users, ..observed })
+    let leftovers = observe::leftovers(&reader, cluster, names).await?;
+    Ok(ObservedCluster { leftovers, users, ..observed })
 }
 
 impl ReconcileAttempt<'_> {
@@ -498,7 +499,7 @@ async fn execute<'a>(
     context.remembered.insert(names, valid.cluster().uid(), issued.material.recovery());
     let AppliedCluster { mut changes, mut failures } =
         apply::apply(client, valid, &children, observed, &context.children).await;
-    failures.extend(leftover::remove_policy(client, valid).await.err());
+    failures.extend(leftover::remove_former(client, valid, observed).await.err());
     failures.extend(leftover::mend_claims(client, names, observed).await.err());
     if let Some(template) = &mut template {
         changes.extend(revision::settle(template, names, &children, observed, (&context.children, &changes)));

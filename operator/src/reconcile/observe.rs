@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::cache::ObjectCache;
 use super::certificate_request;
-use super::children::{certificate_resource, child_names, title};
+use super::children::{certificate_resource, child_names, former_names, title};
 use super::error::ReconcileError;
 use super::platform::PodUsers;
 use super::recovery::Recovery;
@@ -62,6 +62,8 @@ pub struct ObservedCluster {
     pub foreign: Vec<ForeignObject>,
     /// The children that are there, by kind and name.
     pub children: BTreeMap<String, Arc<DynamicObject>>,
+    /// Children that are there and that the specification no longer asks for.
+    pub leftovers: Vec<(ApiResource, String)>,
     /// Why the API server refuses pods or claims that the StatefulSet's controller would make, in its words.
     pub refused_pods: Option<String>,
     /// Whether the storage class that the pool names is missing.
@@ -184,9 +186,30 @@ pub(super) async fn observe(
         refused_pods: obstacles.refused_pods,
         foreign,
         children,
-        // Of the API server, and not of the cluster.
-        users: PodUsers::default(),
+        // The rest is of the API server, and of former children.
+        ..ObservedCluster::default()
     })
+}
+
+/// Finds the children that are there and that the specification no longer asks for.
+///
+/// # Errors
+/// [`ReconcileError::Api`].
+pub(super) async fn leftovers(
+    reader: &ObjectReader<'_>,
+    cluster: &StorageCluster,
+    names: &Names,
+) -> Result<Vec<(ApiResource, String)>, ReconcileError> {
+    let of_cluster = [(CLUSTER_LABEL.to_owned(), names.cluster.clone())].into();
+    let mut left = Vec::new();
+    for (resource, name) in former_names(names, cluster) {
+        // As a list, which a watch has: the absence of one object would be a request at each look.
+        let found = reader.list_objects(&resource, &of_cluster).await?;
+        let mut same = found.iter().filter(|found| found.name_any() == name);
+        let is_left = same.any(|found| owner_of(found, cluster, names) == ChildOwner::Cluster);
+        left.extend(is_left.then_some((resource, name)));
+    }
+    Ok(left)
 }
 
 /// Objects and refusals that keep a cluster from coming up; asked for only where it is not up.

@@ -3,6 +3,7 @@
 //!
 //! Beside them stand what CEL cannot ask: the same function that nodes form their topology with.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytesize::ByteSize;
@@ -104,6 +105,10 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
     let is_outside = service.node_port.is_some() || service.external_traffic_policy.is_some();
     rule(service.service_type != ServiceType::ClusterIP || !is_outside, message::NODE_PORT);
     broken.extend(s3_tls::broken_rules(&cluster.spec.tls).map(str::to_owned));
+    let proxies = cluster.spec.config.trusted_proxies.iter().filter(|proxy| !is_network(proxy));
+    broken.extend(proxies.map(|proxy| {
+        format!("config.trustedProxies {proxy:?} is no address and no network such as 10.0.0.0/8")
+    }));
     broken.extend(settings_out_of_range(&cluster.spec.config));
     if !broken.is_empty() {
         return Err(broken);
@@ -179,6 +184,14 @@ fn upgrade_rules(settings: &Upgrade, remarks: &mut Vec<Remark>) -> UpgradeRules 
     UpgradeRules { health_timeout, is_paused: *paused, allows_downtime: *allow_downtime }
 }
 
+/// Whether a node takes a text as an address, or as a network by an address of it and the bits of its prefix.
+fn is_network(text: &str) -> bool {
+    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let Ok(address) = address.parse::<IpAddr>() else { return false };
+    let bits_max = if address.is_ipv4() { 32 } else { 128 };
+    bits.is_none_or(|bits| bits.parse::<u8>().is_ok_and(|bits| bits <= bits_max))
+}
+
 /// Compares sizes and times with the ranges of the node, which would refuse to start.
 fn settings_out_of_range(settings: &NodeSettings) -> Vec<String> {
     const KIB: u64 = 1 << 10;
@@ -190,6 +203,8 @@ fn settings_out_of_range(settings: &NodeSettings) -> Vec<String> {
         pack_max,
         buffer_cap,
         index_cache,
+        audit_log: _,
+        trusted_proxies: _,
         heal_bandwidth,
         scrub_period,
         log_level: _,

@@ -84,12 +84,17 @@ fn full() -> Value {
                 "loadBalancerClass": "example.com/internal",
                 "loadBalancerSourceRanges": ["10.0.0.0/8"],
                 "externalTrafficPolicy": "Local",
+                "port": 443,
+                "portName": "https",
                 "nodePort": 30090,
             },
             "domain": "s3.example.com",
         },
         "tls": {"mode": "Operator", "extraNames": ["10.0.0.7"]},
+        "iam": {"enabled": true, "port": 443},
         "config": {
+            "auditLog": "StandardOutput",
+            "trustedProxies": ["10.0.0.0/8", "fd00::1"],
             "region": "eu-west-1",
             "inlineMax": "16KiB",
             "packMax": "128KiB",
@@ -210,6 +215,27 @@ fn the_admin_port_is_open_to_scrapers_and_to_the_addresses_that_are_configured()
         assert_eq!(admin["from"], json!(peers));
         let [s3] = of_port(9000)[..] else { panic!("one rule opens S3: {rules:?}") };
         assert_eq!(s3.get("from"), None, "S3 is open to all");
+    }
+}
+
+/// Its port is open where nodes listen, and nowhere else.
+#[test]
+fn iam_has_a_listener_and_a_service_where_it_is_enabled() {
+    let ports_of = |document: Value| {
+        let children = built(document, &ObservedCluster::default());
+        let toml = children.iter().find(|child| child.resource.kind == "ConfigMap").expect("built");
+        let listens = toml.object["data"]["sherd.toml"].to_string().contains("iam_listen");
+        let set = find(&children, "StatefulSet", "demo-pool-0")["spec"]["template"].to_string();
+        let policy = find(&children, "NetworkPolicy", "demo-node").to_string();
+        let service = children.iter().find(|child| child.name == "demo-iam");
+        let service = service.map(|service| service.object["spec"]["ports"][0]["port"].clone());
+        (listens, set.contains("9300"), policy.contains("9300"), service)
+    };
+    assert_eq!(ports_of(minimal()), (false, false, false, None));
+    for (iam, port) in [(json!({"enabled": true}), 9300), (json!({"enabled": true, "port": 443}), 443)] {
+        let mut document = minimal();
+        document["spec"]["iam"] = iam;
+        assert_eq!(ports_of(document), (true, true, true, Some(json!(port))));
     }
 }
 

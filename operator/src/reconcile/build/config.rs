@@ -8,7 +8,7 @@ use sherd_core::id::ClusterId;
 
 use super::parts::ChildParts;
 use super::s3_tls;
-use crate::api::NodeSettings;
+use crate::api::{AuditLog, NodeSettings};
 use crate::names;
 use crate::reconcile::formed::formed_line;
 
@@ -28,6 +28,15 @@ pub(super) fn toml(parts: &ChildParts<'_>) -> String {
     set(&mut text, "listen", &format!("[::]:{}", names::S3_PORT));
     set(&mut text, "admin_listen", &format!("[::]:{}", names::ADMIN_PORT));
     set(&mut text, "node_listen", &format!("[::]:{}", names::NODE_PORT));
+    if cluster.spec.iam.enabled {
+        set(&mut text, "iam_listen", &format!("[::]:{}", names::IAM_PORT));
+    }
+    if let Some(AuditLog::StandardOutput) = settings.audit_log {
+        set(&mut text, "audit_log", "-");
+    }
+    if !settings.trusted_proxies.is_empty() {
+        let _ = writeln!(text, "trusted_proxies = {}", serde_json::json!(settings.trusted_proxies));
+    }
     // Until the endpoints of the Services follow.
     set(&mut text, "shutdown_delay", "5s");
     if let Some(domain) = &cluster.spec.gateway.domain {

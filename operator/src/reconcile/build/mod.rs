@@ -55,6 +55,9 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     children.extend(s3_tls::children(&parts));
     children.push(parts.owned::<Service>(&names.headless_service(), network::headless_service(&parts)));
     children.push(parts.owned::<Service>(&names.s3_service(), network::s3_service(&parts)));
+    if valid.cluster().spec.iam.enabled {
+        children.push(parts.owned::<Service>(&names.iam_service(), network::iam_service(&parts)));
+    }
     if valid.cluster().spec.network_policy.enabled {
         children.push(parts.owned::<NetworkPolicy>(&names.node(), network::policy(&parts)));
     }

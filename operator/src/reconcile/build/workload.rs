@@ -10,7 +10,7 @@ use super::parts::ChildParts;
 use super::place::place;
 use super::s3_tls;
 use crate::api::PodSecurityContext;
-use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
+use crate::names::{self, ADMIN_PORT, IAM_PORT, NODE_PORT, S3_PORT};
 use crate::reconcile::node_memory::NodeMemory;
 use crate::reconcile::platform::PodUsers;
 use crate::reconcile::validate::ValidCluster;
@@ -164,6 +164,11 @@ fn container(parts: &ChildParts<'_>) -> Value {
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     });
+    if parts.valid.cluster().spec.iam.enabled
+        && let Some(ports) = container["ports"].as_array_mut()
+    {
+        ports.push(json!({"name": "iam", "containerPort": IAM_PORT, "protocol": "TCP"}));
+    }
     for (name, probe) in probes() {
         container[name] = probe;
     }

@@ -16,7 +16,7 @@ use crate::reconcile::plan::Plan;
 use crate::reconcile::s3_tls::S3Serving;
 
 /// Parts of the specification that reach no pod, each as its path. Another part counts as an input.
-const OF_NO_POD: [&[&str]; 8] = [
+const OF_NO_POD: [&[&str]; 9] = [
     &["paused"],
     &["upgrade"],
     &["bucketNamespaces"],
@@ -24,6 +24,7 @@ const OF_NO_POD: [&[&str]; 8] = [
     &["networkPolicy"],
     &["deletionPolicy"],
     &["gateway", "service"],
+    &["iam", "port"],
     // The Secret that pods mount is an input, and no other part.
     &["tls"],
 ];
@@ -101,8 +102,27 @@ pub(super) fn digests(cluster: &StorageCluster, plan: &Plan, material: &Material
 
 /// The settings that a node takes only when it starts.
 fn without_hot(settings: &NodeSettings) -> NodeSettings {
-    let NodeSettings { region, inline_max, pack_max, buffer_cap, index_cache, .. } = settings.clone();
-    NodeSettings { region, inline_max, pack_max, buffer_cap, index_cache, ..NodeSettings::default() }
+    let NodeSettings {
+        region,
+        inline_max,
+        pack_max,
+        buffer_cap,
+        index_cache,
+        audit_log,
+        trusted_proxies,
+        ..
+    } = settings.clone();
+    let unset = NodeSettings::default();
+    NodeSettings {
+        region,
+        inline_max,
+        pack_max,
+        buffer_cap,
+        index_cache,
+        audit_log,
+        trusted_proxies,
+        ..unset
+    }
 }
 
 /// The digest, with what was decided beside the specification: image, digests of credentials and

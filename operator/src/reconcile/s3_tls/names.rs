@@ -45,6 +45,11 @@ pub(super) fn all(cluster: &StorageCluster, names: &Names) -> BTreeSet<String> {
         format!("*.{headless}.{namespace}.svc.{CLUSTER_DOMAIN}"),
     ]
     .into();
+    if cluster.spec.iam.enabled {
+        let iam = names.iam_service();
+        let inside = format!("{iam}.{namespace}.svc");
+        all.extend([format!("{iam}.{namespace}"), format!("{inside}.{CLUSTER_DOMAIN}"), inside, iam]);
+    }
     if let Some(domain) = &cluster.spec.gateway.domain {
         all.extend([domain.clone(), format!("*.{domain}")]);
     }
@@ -67,7 +72,8 @@ pub(super) fn needed(cluster: &StorageCluster, names: &Names) -> Vec<String> {
     let domain =
         cluster.spec.gateway.domain.iter().flat_map(|domain| [domain.clone(), format!("*.{domain}")]);
     let extra = cluster.spec.tls.extra_names.iter().cloned();
-    let needed = std::iter::once(endpoint).chain(domain).chain(extra);
+    let iam = cluster.spec.iam.enabled.then(|| format!("{}.{}.svc", names.iam_service(), names.namespace));
+    let needed = std::iter::once(endpoint).chain(iam).chain(domain).chain(extra);
     needed.map(|name| name.strip_prefix("*.").map(|rest| format!("bucket.{rest}")).unwrap_or(name)).collect()
 }
 

@@ -150,7 +150,8 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     // A change that was not applied yet does not reach clients.
     let last_endpoint = last.endpoint.filter(|_| evidence.outcome != Outcome::Applied);
     let endpoint = last_endpoint.unwrap_or_else(|| {
-        names.endpoint(s3_tls::is_served(cluster, &names, observed, evidence.now.as_second()))
+        let is_over_tls = s3_tls::is_served(cluster, &names, observed, evidence.now.as_second());
+        names.endpoint(is_over_tls, cluster.spec.gateway.service.port())
     });
     let mut status = ClusterStatus {
         observed_generation: cluster.meta().generation,
@@ -164,8 +165,8 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
         recorded_image: served.as_ref().map(ImageName::recorded).or(last.recorded_image),
         endpoint: Some(endpoint),
         version: versions(view).or(last.version),
-        rollout: evidence.rollout.map(|plan| plan.record.clone()).or(last.rollout),
         wire_version: wire_version(answers, last.wire_version),
+        rollout: evidence.rollout.map(|plan| plan.record.clone()).or(last.rollout),
         volume_losses: losses.listed(),
         volume_orders: evidence.orders.to_vec(),
         form_empty_order: losses.form_empty_order(),
@@ -408,10 +409,10 @@ fn waiting_message(evidence: &Evidence<'_>, missing: &[&str]) -> String {
     }
     let waited_for: Vec<&str> = waited_for.into_iter().collect();
     let mut message = format!("waiting for pods {}", listed(&waited_for));
-    let why = replies.map(|formation| formation.reason.as_str()).find(|reason| !reason.is_empty());
     if let Outcome::Rejected(words) = &evidence.outcome {
         return format!("{message}: {words}");
     }
+    let why = replies.map(|formation| formation.reason.as_str()).find(|reason| !reason.is_empty());
     let unanswered = evidence.answers.iter().find_map(|(pod, answer)| Some((pod, answer.as_ref().err()?)));
     if let Some(failure) = pod_failure::of_cluster(evidence.observed) {
         message = format!("{message}: {}", failure.message);

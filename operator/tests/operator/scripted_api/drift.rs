@@ -403,3 +403,42 @@ async fn pods_that_are_refused_say_why() {
     let status = step(&server).await.expect("reconciled");
     says(&status, ConditionType::PoolsReady, "True", "AsAsked");
 }
+
+/// A child that the specification turns off goes, unless it is another's; and its absence costs no request.
+#[tokio::test]
+async fn a_child_that_is_turned_off_goes() {
+    const IAM: &str = "/api/v1/namespaces/storage/services/demo-iam";
+    let server = a_cluster();
+    change_spec(&server, |spec| spec["iam"] = json!({"enabled": true}));
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    assert!(server.get(IAM).is_some() && server.get(POLICY).is_some());
+    let turned_off = json!({"enabled": false});
+    change_spec(&server, |spec| spec["iam"] = turned_off.clone());
+    change_spec(&server, |spec| spec["networkPolicy"] = turned_off.clone());
+    step(&server).await.expect("reconciled");
+    assert!(server.get(IAM).is_none() && server.get(POLICY).is_none());
+    let theirs = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "demo-iam"}});
+    server.put(IAM, theirs.clone());
+    let status = step(&server).await.expect("reconciled");
+    says(&status, ConditionType::Progressing, "False", "AsAsked");
+    assert_eq!(server.get(IAM), Some(theirs));
+}
+
+/// The port of clients is the Service's: nodes listen where they did.
+#[tokio::test]
+async fn the_port_of_the_service_is_that_of_the_endpoint() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    let set = server.get(STATEFUL_SET);
+    for (port, address) in [(80, ""), (8080, ":8080")] {
+        change_spec(&server, |spec| spec["gateway"] = json!({"service": {"port": port, "portName": "http"}}));
+        let status = step(&server).await.expect("reconciled");
+        let endpoint = format!("http://demo-s3.storage.svc{address}");
+        assert_eq!(status.endpoint, Some(endpoint));
+        let ports = server.get(SERVICE).expect("made")["spec"]["ports"].clone();
+        assert_eq!(ports, json!([{"name": "http", "port": port, "targetPort": "s3", "protocol": "TCP"}]));
+        assert_eq!(server.get(STATEFUL_SET), set);
+    }
+}
