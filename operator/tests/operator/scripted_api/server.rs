@@ -338,7 +338,8 @@ fn remove_given_up(object: &mut Value, last: Option<&Value>, body: &Value) {
         let mut ports = body["spec"]["ports"].as_array().into_iter().flatten();
         ports.any(|found| found["port"] == port["port"])
     };
-    if let (Some(last), Some(ports)) = (last, object["spec"]["ports"].as_array_mut()) {
+    let ports = object.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
+    if let (Some(last), Some(ports)) = (last, ports) {
         ports.retain(|port| !has_port(last, port) || has_port(body, port));
     }
     let last = last.and_then(|last| last["spec"].as_object()).into_iter().flatten();
