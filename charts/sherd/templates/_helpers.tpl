@@ -88,8 +88,12 @@ seccompProfile:
   resources: [bucketusers/finalizers]
   verbs: [update]
 - apiGroups: [""]
-  resources: [secrets, services, serviceaccounts]
+  resources: [secrets, serviceaccounts]
   verbs: [get, list, watch, create, patch, update]
+# The Service of IAM is deleted where the specification turns that off.
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch, create, patch, update, delete]
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, patch, update, delete]
