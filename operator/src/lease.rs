@@ -272,6 +272,15 @@ impl NamespaceLeases {
         })
     }
 
+    /// Returns the other installation that manages a namespace's clusters, or nothing where it is this one.
+    /// It takes no turn: for changes that do not touch the namespace's objects.
+    ///
+    /// # Errors
+    /// As [`NamespaceLeases::claim`].
+    pub async fn other_holder(&self, namespace: &str) -> Result<Option<String>, String> {
+        self.namespace(namespace).claim().await
+    }
+
     /// Renews the leases that were taken, without an end: their clusters may wait for longer than a lease
     /// lasts.
     pub async fn keep(&self) {

@@ -45,6 +45,8 @@ pub(super) struct Unusable {
 pub(super) enum FoundCluster {
     Usable(Box<UsableCluster>),
     Unusable(Unusable),
+    /// The operator may not look into its namespace: another one may.
+    Unwatched(Unusable),
     /// It is not there: nothing of it is left to be set or removed.
     Gone(Unusable),
 }
@@ -69,10 +71,11 @@ pub(super) async fn find(
             let message = format!("StorageCluster {name} is not in namespace {cluster_namespace}");
             return Ok(FoundCluster::Gone(Unusable { reason: AccessReason::ClusterMissing, message }));
         }
-        // A namespace that the operator does not watch is not its to look into.
-        Err(kube::Error::Api(status)) if status.code == 403 && cluster_namespace != namespace => {
+        // A namespace that the operator does not watch is not its to look into. Of those of tenants it sees no
+        // StorageCluster.
+        Err(kube::Error::Api(status)) if status.code == 403 => {
             let message = format!("the operator does not watch namespace {cluster_namespace} of the cluster");
-            return Ok(unusable(AccessReason::ClusterMissing, message));
+            return Ok(FoundCluster::Unwatched(Unusable { reason: AccessReason::ClusterMissing, message }));
         }
         Err(source) => return Err(ReconcileError::api("read", "StorageCluster".into(), name, source)),
     };

@@ -22,10 +22,12 @@ pub mod bucket;
 pub mod user;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::lease::NamespaceClaim;
+use crate::api::{AccessCondition, AccessReason};
 use crate::limits;
 use crate::reconcile::{Context, ReconcileError, publish_foreign};
+use cluster::FoundCluster;
 
 /// How soon an object is looked at again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,22 +44,43 @@ impl NextLook {
     }
 }
 
-/// Whether this installation works on a namespace. An object that is being deleted is let go without the
-/// lease: a namespace that is being deleted takes none.
-async fn is_ours(
-    context: &Context,
-    namespace: &str,
-    reference: &ObjectReference,
+/// An object and its cluster, for the question whose they are to work on.
+struct ClaimedObject<'a> {
+    reference: &'a ObjectReference,
+    /// The last report on it.
+    conditions: &'a [Condition],
     is_deleted: bool,
-) -> Result<bool, ReconcileError> {
-    match context.namespaces.claim(namespace).await {
-        // The turn is given back at once: the order of changes in the cluster does not follow namespaces.
-        Ok(NamespaceClaim::Own(_)) => Ok(true),
-        Ok(NamespaceClaim::Foreign(other)) => {
-            publish_foreign(&context.recorder, reference, namespace, &other).await;
+    cluster_namespace: &'a str,
+    found: &'a FoundCluster,
+}
+
+/// Whether this installation works on an object: where it holds the lease of the namespace of the object's
+/// cluster. No lease of the object's own namespace is asked for: its tenant may write any there, and would
+/// keep its rights by one.
+///
+/// An object that is being deleted is let go without the lease, and one whose cluster is gone is reported
+/// without it: a namespace that is being deleted takes none. Where another installation may work on the
+/// cluster, because this one cannot look at it, a report of another is left as it is.
+async fn is_ours(context: &Context, object: &ClaimedObject<'_>) -> Result<bool, ReconcileError> {
+    let ClaimedObject { reference, conditions, is_deleted, cluster_namespace, found } = *object;
+    let is_gone = match found {
+        FoundCluster::Unwatched(_) => return Ok(is_deleted || !is_reported_by_another(conditions)),
+        FoundCluster::Gone(_) => true,
+        FoundCluster::Usable(_) | FoundCluster::Unusable(_) => false,
+    };
+    match context.namespaces.other_holder(cluster_namespace).await {
+        Ok(None) => Ok(true),
+        Ok(Some(other)) => {
+            publish_foreign(&context.recorder, reference, cluster_namespace, &other).await;
             Ok(false)
         }
-        Err(_) if is_deleted => Ok(true),
-        Err(cause) => Err(ReconcileError::NamespaceLease { namespace: namespace.to_owned(), cause }),
+        Err(_) if is_deleted || is_gone => Ok(true),
+        Err(cause) => Err(ReconcileError::NamespaceLease { namespace: cluster_namespace.to_owned(), cause }),
     }
+}
+
+/// Whether a report says anything else than that the cluster is not found.
+fn is_reported_by_another(conditions: &[Condition]) -> bool {
+    let ready = conditions.iter().find(|condition| condition.type_ == AccessCondition::Ready.as_str());
+    ready.is_some_and(|ready| ready.reason != AccessReason::ClusterMissing.as_str())
 }

@@ -14,7 +14,7 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use super::cluster::{FoundCluster, UsableCluster};
 use super::report::{Verdict, conditions, is_bad};
 use super::validate::{self, ValidBucket};
-use super::{NextLook, cluster, finalizer, is_ours};
+use super::{ClaimedObject, NextLook, cluster, finalizer, is_ours};
 use crate::api::{AccessCondition, AccessReason, Bucket, BucketPart, BucketStatus, ReclaimPolicy, Tags};
 use crate::calls::{CallError, Refusal, s3};
 use crate::names::{BUCKET_FINALIZER, BUCKET_TAG};
@@ -43,24 +43,37 @@ pub async fn reconcile(context: &Context, bucket: &Bucket) -> Result<NextLook, R
     if is_deleted && !bucket.finalizers().iter().any(|found| found == BUCKET_FINALIZER) {
         return Ok(NextLook::OnChange);
     }
-    if !is_ours(context, &namespace, &bucket.object_ref(&()), is_deleted).await? {
+    let (name, cluster_namespace) = (&bucket.spec.cluster.name, bucket.cluster_namespace());
+    let found = cluster::find(context, name, &cluster_namespace, &namespace, is_deleted).await?;
+    let object = ClaimedObject {
+        reference: &bucket.object_ref(&()),
+        conditions: bucket.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default(),
+        is_deleted,
+        cluster_namespace: &cluster_namespace,
+        found: &found,
+    };
+    if !is_ours(context, &object).await? {
         return Ok(NextLook::of(true));
     }
     if is_deleted {
-        return release(context, bucket).await;
+        return release(context, bucket, found).await;
     }
     // Only a bucket that is deleted with its object needs the object to stay.
     let keeps = bucket.spec.reclaim_policy == ReclaimPolicy::Delete;
     let Some(bucket) = finalizer::set(&context.client, bucket, BUCKET_FINALIZER, keeps).await? else {
         return Ok(NextLook::OnChange);
     };
-    let report = judge(context, &bucket).await?;
+    let report = judge(context, &bucket, found).await?;
     let settled = report.verdicts.iter().any(|one| one.condition == AccessCondition::Ready && one.holds());
     write(context, &bucket, report).await?;
     Ok(NextLook::of(settled))
 }
 
-async fn judge(context: &Context, bucket: &Bucket) -> Result<BucketReport, ReconcileError> {
+async fn judge(
+    context: &Context,
+    bucket: &Bucket,
+    found: FoundCluster,
+) -> Result<BucketReport, ReconcileError> {
     let last = bucket.status.clone().unwrap_or_default();
     let kept = |verdict: Verdict| BucketReport {
         verdicts: vec![verdict, Verdict::not_deleted()],
@@ -76,11 +89,11 @@ async fn judge(context: &Context, bucket: &Bucket) -> Result<BucketReport, Recon
             return Ok(kept(Verdict::bad(ready, AccessReason::SpecInvalid, messages.join("; "))));
         }
     };
-    let (name, cluster_namespace) = (&bucket.spec.cluster.name, bucket.cluster_namespace());
-    let namespace = bucket.namespace().unwrap_or_default();
-    let usable = match cluster::find(context, name, &cluster_namespace, &namespace, false).await? {
+    let usable = match found {
         FoundCluster::Usable(usable) => usable,
-        FoundCluster::Unusable(unusable) | FoundCluster::Gone(unusable) => {
+        FoundCluster::Unusable(unusable)
+        | FoundCluster::Unwatched(unusable)
+        | FoundCluster::Gone(unusable) => {
             return Ok(kept(Verdict::unusable(ready, &unusable)));
         }
     };
@@ -238,8 +251,12 @@ fn policy_verdict(valid: &ValidBucket<'_>, refusal: Option<&Refusal>) -> Verdict
 }
 
 /// Lets an object go that is being deleted, with its bucket where that is to be deleted.
-async fn release(context: &Context, bucket: &Bucket) -> Result<NextLook, ReconcileError> {
-    if let Some((reason, message)) = deletion_blocked(context, bucket).await? {
+async fn release(
+    context: &Context,
+    bucket: &Bucket,
+    found: FoundCluster,
+) -> Result<NextLook, ReconcileError> {
+    if let Some((reason, message)) = deletion_blocked(bucket, found).await {
         let last = bucket.status.clone().unwrap_or_default();
         let blocked = Verdict { condition: AccessCondition::DeletionBlocked, status: TRUE, reason, message };
         let deleting =
@@ -259,26 +276,23 @@ async fn release(context: &Context, bucket: &Bucket) -> Result<NextLook, Reconci
 }
 
 /// Deletes the bucket; returns what keeps it.
-async fn deletion_blocked(
-    context: &Context,
-    bucket: &Bucket,
-) -> Result<Option<(AccessReason, String)>, ReconcileError> {
+async fn deletion_blocked(bucket: &Bucket, found: FoundCluster) -> Option<(AccessReason, String)> {
     if bucket.spec.reclaim_policy == ReclaimPolicy::Retain {
-        return Ok(None);
+        return None;
     }
-    let (name, cluster_namespace) = (&bucket.spec.cluster.name, bucket.cluster_namespace());
-    let namespace = bucket.namespace().unwrap_or_default();
-    let usable = match cluster::find(context, name, &cluster_namespace, &namespace, true).await? {
+    let usable = match found {
         FoundCluster::Usable(usable) => usable,
-        FoundCluster::Unusable(unusable) => return Ok(Some((unusable.reason, unusable.message))),
+        FoundCluster::Unusable(unusable) | FoundCluster::Unwatched(unusable) => {
+            return Some((unusable.reason, unusable.message));
+        }
         // The bucket is with the cluster's volumes. Nothing could delete it, and a namespace would stay for
         // ever.
-        FoundCluster::Gone(_) => return Ok(None),
+        FoundCluster::Gone(_) => return None,
     };
     // An object that is invalid now may have made its bucket before: its name cannot change.
     let bucket_name = bucket.bucket_name();
     if !validate::is_bucket_name(&bucket_name) {
-        return Ok(None);
+        return None;
     }
     let deleted = async {
         match s3::tags(&usable.calls, &bucket_name).await? {
@@ -286,7 +300,7 @@ async fn deletion_blocked(
             Some(_) | None => Ok(()),
         }
     };
-    Ok(match deleted.await {
+    match deleted.await {
         Ok(()) => None,
         Err(CallError::Refused(refusal)) if refusal.code == "BucketNotEmpty" => {
             let message = format!(
@@ -298,7 +312,7 @@ async fn deletion_blocked(
             let verdict = Verdict::failed(AccessCondition::DeletionBlocked, &error);
             Some((verdict.reason, verdict.message))
         }
-    })
+    }
 }
 
 async fn write(context: &Context, bucket: &Bucket, report: BucketReport) -> Result<(), ReconcileError> {

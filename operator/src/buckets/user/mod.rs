@@ -23,7 +23,7 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use super::cluster::{FoundCluster, UsableCluster};
 use super::report::{Verdict, conditions, is_bad};
 use super::validate::{self, ValidUser};
-use super::{NextLook, cluster, finalizer, is_ours};
+use super::{ClaimedObject, NextLook, cluster, finalizer, is_ours};
 use crate::api::{AccessCondition, AccessReason, BucketUser, BucketUserStatus, FormerKey};
 use crate::calls::CallError;
 use crate::calls::iam::{self, AccessKey};
@@ -55,17 +55,27 @@ pub async fn reconcile(context: &Context, user: &BucketUser) -> Result<NextLook,
     if is_deleted && !is_kept {
         return Ok(NextLook::OnChange);
     }
-    if !is_ours(context, &namespace, &user.object_ref(&()), is_deleted).await? {
+    let (name, cluster_namespace) = (&user.spec.cluster.name, user.cluster_namespace());
+    let found = cluster::find(context, name, &cluster_namespace, &namespace, is_deleted).await?;
+    let object = ClaimedObject {
+        reference: &user.object_ref(&()),
+        conditions: user.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default(),
+        is_deleted,
+        cluster_namespace: &cluster_namespace,
+        found: &found,
+    };
+    if !is_ours(context, &object).await? {
         return Ok(NextLook::of(true));
     }
     if is_deleted {
-        return release(context, user).await;
+        return release(context, user, found).await;
     }
     // Before the specification is judged: one that breaks a rule keeps nothing that was withdrawn.
-    let (name, cluster_namespace) = (&user.spec.cluster.name, user.cluster_namespace());
-    let usable = match cluster::find(context, name, &cluster_namespace, &namespace, false).await? {
+    let usable = match found {
         FoundCluster::Usable(usable) => usable,
-        FoundCluster::Unusable(unusable) | FoundCluster::Gone(unusable) => {
+        FoundCluster::Unusable(unusable)
+        | FoundCluster::Unwatched(unusable)
+        | FoundCluster::Gone(unusable) => {
             let verdict = Verdict::unusable(AccessCondition::Ready, &unusable);
             return if unusable.reason == AccessReason::NamespaceNotAllowed {
                 withdraw(context, user, verdict).await
@@ -394,8 +404,12 @@ async fn change_keys(
 }
 
 /// Lets an object go that is being deleted, with its user.
-async fn release(context: &Context, user: &BucketUser) -> Result<NextLook, ReconcileError> {
-    if let Some((reason, message)) = deletion_blocked(context, user).await? {
+async fn release(
+    context: &Context,
+    user: &BucketUser,
+    found: FoundCluster,
+) -> Result<NextLook, ReconcileError> {
+    if let Some((reason, message)) = deletion_blocked(user, found).await {
         let blocked = Verdict { condition: AccessCondition::DeletionBlocked, status: TRUE, reason, message };
         let deleting =
             Verdict::bad(AccessCondition::Ready, AccessReason::Deleting, "the object is being deleted");
@@ -415,18 +429,15 @@ async fn release(context: &Context, user: &BucketUser) -> Result<NextLook, Recon
 }
 
 /// Deletes the user; returns what keeps it.
-async fn deletion_blocked(
-    context: &Context,
-    user: &BucketUser,
-) -> Result<Option<(AccessReason, String)>, ReconcileError> {
-    let (name, cluster_namespace) = (&user.spec.cluster.name, user.cluster_namespace());
-    let namespace = user.namespace().unwrap_or_default();
-    let usable = match cluster::find(context, name, &cluster_namespace, &namespace, true).await? {
+async fn deletion_blocked(user: &BucketUser, found: FoundCluster) -> Option<(AccessReason, String)> {
+    let usable = match found {
         FoundCluster::Usable(usable) => usable,
-        FoundCluster::Unusable(unusable) => return Ok(Some((unusable.reason, unusable.message))),
+        FoundCluster::Unusable(unusable) | FoundCluster::Unwatched(unusable) => {
+            return Some((unusable.reason, unusable.message));
+        }
         // The user is with the cluster's volumes. Nothing could delete it, and a namespace would stay for
         // ever.
-        FoundCluster::Gone(_) => return Ok(None),
+        FoundCluster::Gone(_) => return None,
     };
     let deleted = async {
         match iam::user_path(&usable.calls, &user.user_name()).await? {
@@ -439,10 +450,10 @@ async fn deletion_blocked(
             Some(_) => Ok(()),
         }
     };
-    Ok(deleted.await.err().map(|error| {
+    deleted.await.err().map(|error| {
         let verdict = Verdict::failed(AccessCondition::DeletionBlocked, &error);
         (verdict.reason, verdict.message)
-    }))
+    })
 }
 
 async fn write(context: &Context, user: &BucketUser, report: UserReport) -> Result<(), ReconcileError> {

@@ -301,13 +301,13 @@ async fn what_keeps_a_deletion_is_said_and_ends() {
     }
 }
 
-/// A namespace that is being deleted takes no lease any more.
+/// A namespace that is being deleted takes no lease any more: that of the cluster, too.
 #[tokio::test]
 async fn an_object_is_let_go_without_a_lease() {
     let (server, store) = a_serving_cluster();
     put(&server, TEAMS, "Bucket", json!({"reclaimPolicy": "Delete"}));
     step(&server, &store, TEAMS).await.expect("reconciled");
-    server.fail(Method::GET, "namespaces/team/leases", Fault::Code(403));
+    server.fail(Method::GET, "namespaces/storage/leases", Fault::Code(403));
     step(&server, &store, TEAMS).await.expect_err("not worked on");
     begin_deletion(&server, TEAMS);
     step(&server, &store, TEAMS).await.expect("let go");

@@ -1,6 +1,7 @@
 //! Buckets and BucketUsers against an API server and a cluster in memory.
 
 mod buckets;
+mod claims;
 mod keys;
 mod rights;
 pub(crate) mod store;
