@@ -14,6 +14,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, CustomResourceExt as _};
 use sherd_operator::api::{Bucket, BucketUser, StorageCluster};
 use sherd_operator::api_words::words;
+use sherd_operator::controller::WatchedNamespaces;
 use sherd_operator::lease::{Elector, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
 use sherd_operator::reconcile::cache::ObjectCache;
@@ -39,7 +40,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Makes StorageClusters, Buckets and BucketUsers true until it is stopped.
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Prints the resource definitions.
     Crd,
 }
@@ -49,6 +50,10 @@ struct RunArguments {
     /// Namespaces that are watched, with commas between them; `*` watches all.
     #[arg(long, env = "WATCH_NAMESPACES", value_delimiter = ',', required = true)]
     namespaces: Vec<String>,
+    /// Further namespaces whose Buckets and BucketUsers alone are watched, with commas between them; `*`
+    /// watches all.
+    #[arg(long, env = "BUCKET_NAMESPACES", value_delimiter = ',')]
+    bucket_namespaces: Vec<String>,
     /// The namespace of the lease.
     #[arg(long, env = "POD_NAMESPACE")]
     lease_namespace: String,
@@ -100,7 +105,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => {
             start_log();
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build();
-            runtime.map_err(StartError::Runtime).and_then(|runtime| runtime.block_on(run(arguments)))
+            runtime.map_err(StartError::Runtime).and_then(|runtime| runtime.block_on(run(*arguments)))
         }
     };
     match ended {
@@ -187,12 +192,14 @@ async fn lead(
         metrics: metrics.clone(),
         now: Timestamp::now,
     };
-    let everywhere = arguments.namespaces.iter().any(|namespace| namespace == "*");
-    let namespaces = if everywhere { vec![] } else { arguments.namespaces.clone() };
+    let watched = WatchedNamespaces {
+        clusters: arguments.namespaces.clone(),
+        buckets: arguments.bucket_namespaces.clone(),
+    };
     let stop_controller = stop.child_token();
     let workers = TaskTracker::new();
     let stop_workers = stop_controller.clone();
-    workers.spawn(async move { controller::run(context, &namespaces, stop_workers).await });
+    workers.spawn(async move { controller::run(context, &watched, stop_workers).await });
     workers.close();
     let stopped = tokio::select! {
         // Both only wait. Controllers that ended would else leave a leader that does nothing.

@@ -40,6 +40,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- .Values.watchNamespaces | default (list .Release.Namespace) | toJson -}}
 {{- end }}
 
+{{/* Namespaces whose Buckets and BucketUsers alone are worked on, as a JSON list. */}}
+{{- define "sherd.bucketNamespaces" -}}
+{{- $watched := include "sherd.namespaces" . | fromJsonArray -}}
+{{- $namespaces := list -}}
+{{- if not (has "*" $watched) -}}
+{{- range .Values.bucketNamespaces -}}
+{{- if not (has . $watched) -}}
+{{- $namespaces = append $namespaces . -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $namespaces | toJson -}}
+{{- end }}
+
 {{/* The namespace of the StorageCluster that `helm test` uses: the release's own where it is watched, else the first that is. */}}
 {{- define "sherd.testNamespace" -}}
 {{- $watched := include "sherd.namespaces" . | fromJsonArray -}}
@@ -66,8 +80,34 @@ seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
+{{/* What the operator may do with Buckets and BucketUsers in a namespace. */}}
+{{- define "sherd.objectRules" -}}
+- apiGroups: [sherd.dev]
+  resources: [buckets, bucketusers]
+  verbs: [get, list, watch, patch]
+- apiGroups: [sherd.dev]
+  resources: [buckets/status, bucketusers/status]
+  verbs: [get, patch]
+- apiGroups: [sherd.dev]
+  resources: [bucketusers/finalizers]
+  verbs: [update]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+
+{{/* What the operator may do in a namespace of Buckets and BucketUsers alone. */}}
+{{- define "sherd.bucketRules" -}}
+{{ include "sherd.objectRules" . }}
+# A key's Secret is made, read and changed by its name, which a BucketUser chooses; none is listed, watched or deleted.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch]
+{{- end }}
+
 {{/* What the operator may do in a namespace that it watches. */}}
 {{- define "sherd.rules" -}}
+{{ include "sherd.objectRules" . }}
 - apiGroups: [sherd.dev]
   resources: [storageclusters]
   verbs: [get, list, watch]
@@ -77,15 +117,6 @@ seccompProfile:
 # Owner references that block deletion need the right to set finalizers.
 - apiGroups: [sherd.dev]
   resources: [storageclusters/finalizers]
-  verbs: [update]
-- apiGroups: [sherd.dev]
-  resources: [buckets, bucketusers]
-  verbs: [get, list, watch, patch]
-- apiGroups: [sherd.dev]
-  resources: [buckets/status, bucketusers/status]
-  verbs: [get, patch]
-- apiGroups: [sherd.dev]
-  resources: [bucketusers/finalizers]
   verbs: [update]
 - apiGroups: [""]
   resources: [secrets, serviceaccounts]
@@ -131,9 +162,6 @@ seccompProfile:
 - apiGroups: [""]
   resources: [events]
   verbs: [list]
-- apiGroups: [events.k8s.io]
-  resources: [events]
-  verbs: [create, patch]
 # One installation works on a namespace's clusters: it holds this lease. A name cannot limit what is created.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

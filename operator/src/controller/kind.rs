@@ -197,7 +197,12 @@ impl ReconciledKind for BucketUser {
         scope: &Scope,
         controller: Controller<GuardedObject<Self>>,
     ) -> Controller<GuardedObject<Self>> {
-        let controller = scope.watch_labelled::<Self, Secret>(controller, BUCKET_USER_LABEL);
+        // A list of Secrets would show all of a tenant's: where one is edited or gone shows at the next look.
+        let controller = if scope.name.is_of_tenants {
+            controller
+        } else {
+            scope.watch_labelled::<Self, Secret>(controller, BUCKET_USER_LABEL)
+        };
         // A Bucket that gets its bucket, is shared otherwise or goes changes the rights of the users that
         // name it.
         let users = controller.store();

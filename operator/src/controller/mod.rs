@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use self::brake::Brake;
 use self::kind::{ReadyKind, ReconciledKind};
 use self::places::Places;
+pub use self::scope::WatchedNamespaces;
 use self::scope::{GuardedObject, Scope, jittered};
 use crate::api::{Bucket, BucketUser, StorageCluster};
 use crate::api_words::{words, words_of_watch};
@@ -42,8 +43,8 @@ struct SharedState {
     clusters: Mutex<Vec<Store<GuardedObject<StorageCluster>>>>,
 }
 
-/// Runs until it is stopped; running reconciles end first. No namespace means all.
-pub async fn run(context: Context, namespaces: &[String], stop: CancellationToken) {
+/// Runs until it is stopped; running reconciles end first.
+pub async fn run(context: Context, watched: &WatchedNamespaces, stop: CancellationToken) {
     let shared = Arc::new(SharedState {
         context,
         failures: Mutex::default(),
@@ -51,20 +52,15 @@ pub async fn run(context: Context, namespaces: &[String], stop: CancellationToke
         places: Places::default(),
         clusters: Mutex::default(),
     });
-    let scopes: Vec<Option<String>> =
-        if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() };
+    let scope = |name| Arc::new(Scope { client: shared.context.client.clone(), name });
     let controllers: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
     let mut shown: Vec<ShownAccess> = Vec::new();
-    for namespace in scopes {
-        let scope = Arc::new(Scope { client: shared.context.client.clone(), namespace });
+    for scope in watched.of_clusters().into_iter().map(scope) {
         let clusters = StorageCluster::controller(&scope);
         shared.clusters.lock().push(clusters.store());
-        controllers.push(Box::pin(run_scope(
-            Arc::clone(&shared),
-            Arc::clone(&scope),
-            clusters,
-            stop.clone(),
-        )));
+        controllers.push(Box::pin(run_scope(Arc::clone(&shared), scope, clusters, stop.clone())));
+    }
+    for scope in watched.of_buckets().into_iter().map(scope) {
         let buckets = Bucket::controller(&scope);
         shown.push(shown_access(buckets.store()));
         controllers.push(Box::pin(run_scope(Arc::clone(&shared), Arc::clone(&scope), buckets, stop.clone())));

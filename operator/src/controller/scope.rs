@@ -43,15 +43,63 @@ impl<K> WatchedKind for K where
 {
 }
 
+/// The namespaces whose objects are worked on. `*` means all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchedNamespaces {
+    /// Those whose StorageClusters, Buckets and BucketUsers are worked on.
+    pub clusters: Vec<String>,
+    /// Further ones whose Buckets and BucketUsers alone are.
+    pub buckets: Vec<String>,
+}
+
 /// One namespace, or all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ScopeName {
+    pub(super) namespace: Option<String>,
+    /// Whether the operator works on Buckets and BucketUsers alone there: it sees no list of Secrets.
+    pub(super) is_of_tenants: bool,
+}
+
+impl WatchedNamespaces {
+    /// The scopes of StorageClusters.
+    pub(super) fn of_clusters(&self) -> Vec<ScopeName> {
+        names(&self.clusters, false)
+    }
+
+    /// The scopes of Buckets and BucketUsers, each namespace in one of them.
+    pub(super) fn of_buckets(&self) -> Vec<ScopeName> {
+        let watched = self.of_clusters();
+        let is_all = |scopes: &[ScopeName]| scopes.iter().any(|scope| scope.namespace.is_none());
+        let further = names(&self.buckets, true);
+        if is_all(&watched) {
+            return watched;
+        }
+        if is_all(&further) {
+            return further;
+        }
+        let is_new = |scope: &ScopeName| watched.iter().all(|one| one.namespace != scope.namespace);
+        let further: Vec<ScopeName> = further.into_iter().filter(is_new).collect();
+        [watched, further].concat()
+    }
+}
+
+fn names(namespaces: &[String], is_of_tenants: bool) -> Vec<ScopeName> {
+    if namespaces.iter().any(|namespace| namespace == "*") {
+        return vec![ScopeName { namespace: None, is_of_tenants }];
+    }
+    let named = |namespace: &String| ScopeName { namespace: Some(namespace.clone()), is_of_tenants };
+    namespaces.iter().filter(|namespace| !namespace.is_empty()).map(named).collect()
+}
+
+/// The API of one namespace, or of all.
 pub(super) struct Scope {
     pub(super) client: kube::Client,
-    pub(super) namespace: Option<String>,
+    pub(super) name: ScopeName,
 }
 
 impl Scope {
     pub(super) fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
-        match &self.namespace {
+        match &self.name.namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
         }
@@ -79,12 +127,12 @@ impl Scope {
         resource: ApiResource,
         label: &'static str,
     ) -> Controller<GuardedObject<K>> {
-        let api: Api<DynamicObject> = match &self.namespace {
+        let api: Api<DynamicObject> = match &self.name.namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
         };
         let writer = Writer::new(resource.clone());
-        cache.add(self.namespace.clone(), resource.clone(), writer.as_reader());
+        cache.add(self.name.namespace.clone(), resource.clone(), writer.as_reader());
         let seen = reflector(writer, watcher(api, watcher::Config::default().labels(label)));
         let owner = move |object: DynamicObject| {
             let owner = object.labels().get(label)?;
@@ -133,6 +181,25 @@ mod tests {
 
     use super::*;
     use crate::api::StorageCluster;
+
+    #[test]
+    fn each_namespace_has_one_scope_and_those_of_tenants_have_no_clusters() {
+        let scopes = |clusters: &[&str], buckets: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let watched = WatchedNamespaces { clusters: owned(clusters), buckets: owned(buckets) };
+            let text = |scope: ScopeName| {
+                let tenants = if scope.is_of_tenants { "~" } else { "" };
+                format!("{}{tenants}", scope.namespace.unwrap_or_else(|| "*".to_owned()))
+            };
+            let texts = |scopes: Vec<ScopeName>| scopes.into_iter().map(text).collect::<Vec<_>>().join(" ");
+            (texts(watched.of_clusters()), texts(watched.of_buckets()))
+        };
+        let pair = |clusters: &str, buckets: &str| (clusters.to_owned(), buckets.to_owned());
+        assert_eq!(scopes(&["storage"], &[""]), pair("storage", "storage"));
+        assert_eq!(scopes(&["storage", "a"], &["a", "b"]), pair("storage a", "storage a b~"));
+        assert_eq!(scopes(&["*"], &["b"]), pair("*", "*"));
+        assert_eq!(scopes(&["storage"], &["*"]), pair("storage", "*~"));
+    }
 
     /// A status that the operator writes must not begin its next reconcile.
     #[tokio::test]

@@ -70,7 +70,7 @@ async fn a_cluster_that_cannot_be_looked_at_is_reported_so() {
         let (stop, started) = (CancellationToken::new(), tokio::time::Instant::now());
         let running = tokio::spawn({
             let (context, stop) = (context(&server), stop.clone());
-            async move { controller::run(context, &["storage".to_owned()], stop).await }
+            async move { controller::run(context, &watched(), stop).await }
         });
         let seen = async {
             while !events(&server).contains(&"NotObserved".to_owned()) {
@@ -146,7 +146,7 @@ async fn a_cluster_that_cannot_be_decoded_does_not_stop_the_others() {
     let stop = CancellationToken::new();
     let running = tokio::spawn({
         let (context, stop) = (context(&server), stop.clone());
-        async move { controller::run(context, &["storage".to_owned()], stop).await }
+        async move { controller::run(context, &watched(), stop).await }
     });
     let both = async {
         while server.get(STATEFUL_SET).is_none() || !events(&server).contains(&"SpecInvalid".to_owned()) {

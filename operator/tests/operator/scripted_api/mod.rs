@@ -26,7 +26,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Recorder, Reporter};
 use serde_json::{Value, json};
 use sherd_operator::api::{ClusterStatus, ConditionType, StorageCluster};
-use sherd_operator::controller;
+use sherd_operator::controller::{self, WatchedNamespaces};
 use sherd_operator::lease::{NamespaceClaim, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
 use sherd_operator::reconcile::cache::ObjectCache;
@@ -128,6 +128,11 @@ fn context(server: &ApiServer) -> Context {
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(1_800_000_000).expect("a time"),
     }
+}
+
+/// The namespace of the tests.
+fn watched() -> WatchedNamespaces {
+    WatchedNamespaces { clusters: vec!["storage".to_owned()], ..WatchedNamespaces::default() }
 }
 
 /// A server with a StorageCluster of one node.

@@ -476,7 +476,7 @@ async fn run_until(
     let context = Context { nodes: Arc::new(world.nodes.clone()), ..context(&world.server) };
     let running = tokio::spawn({
         let stop = stop.clone();
-        async move { controller::run(context, &["storage".to_owned()], stop).await }
+        async move { controller::run(context, &watched(), stop).await }
     });
     tokio::time::sleep(warm_up).await;
     begin();
