@@ -38,6 +38,21 @@ pub const POLICY_CHARACTERS_MAX: usize = sherd_core::limits::IAM_MANAGED_POLICY_
 pub const RIGHTS_POLICIES_MAX: usize = 6;
 /// Marks of buckets that are read at one time, of one BucketUser.
 pub const MARKS_READ_MAX: usize = 16;
+/// How soon the users of a cluster are swept again: a right that ended otherwise than by its BucketUser's end
+/// lasts no longer than this.
+pub const SWEPT_AGAIN: Duration = Duration::from_mins(5);
+/// How often it is looked whether a cluster is due.
+pub const SWEEPS_LOOKED_FOR: Duration = Duration::from_secs(2);
+/// How long one sweep may take: 5,000 users cost a request each, of milliseconds.
+pub const SWEEP_TIME_MAX: Duration = Duration::from_mins(2);
+/// Clusters that are swept at one time.
+pub const CLUSTERS_SWEPT_AT_ONCE: usize = 4;
+/// Users that a sweep looks at at one time, of one cluster.
+pub const USERS_SWEPT_AT_ONCE: usize = 4;
+/// Users of one page of a list of IAM: some 200 KiB.
+pub const USERS_PAGE: usize = 500;
+/// BucketUsers of one page of a list of the API server.
+pub const USERS_LISTED_AT_ONCE: u32 = 500;
 /// Characters of a user's name and the dot in it: IAM takes 64.
 pub const USER_NAME_MAX: usize = 64;
 /// How soon a cluster is looked at again: what nodes say reaches the status this way, within five seconds
@@ -62,6 +77,10 @@ pub const OPERATOR_CERTIFICATE_LIFE: Duration = Duration::from_hours(24);
 pub const OPERATOR_CERTIFICATE_RENEWED: Duration = Duration::from_hours(12);
 /// A node's certificate that ends within this time is issued again.
 pub const NODE_CERTIFICATE_RENEWED: Duration = Duration::from_hours(30 * 24);
+/// Life of the certificate of an admin, the longest time that it works after it was withdrawn.
+pub const ADMIN_CERTIFICATE_LIFE: Duration = Duration::from_hours(24);
+/// Such a certificate that ends within this time is issued again.
+pub const ADMIN_CERTIFICATE_RENEWED: Duration = Duration::from_hours(12);
 /// A CA that ends within this time is replaced: no certificate that it signs is then cut short by its end,
 /// where the replacement takes up to thirty days.
 pub const AUTHORITY_RENEWED: Duration = Duration::from_hours(395 * 24);
@@ -153,4 +172,5 @@ const _: () = assert!(
         < NAMESPACE_LEASE_DURATION.as_secs()
 );
 const _: () = assert!(LEASE_RETRY.as_secs() < LEASE_RENEW_DEADLINE.as_secs());
+const _: () = assert!(ADMIN_CERTIFICATE_RENEWED.as_secs() < ADMIN_CERTIFICATE_LIFE.as_secs());
 const _: () = assert!(OPERATOR_CERTIFICATE_RENEWED.as_secs() < OPERATOR_CERTIFICATE_LIFE.as_secs());

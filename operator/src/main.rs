@@ -14,6 +14,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, CustomResourceExt as _};
 use sherd_operator::api::{Bucket, BucketUser, StorageCluster};
 use sherd_operator::api_words::words;
+use sherd_operator::buckets::UserTurns;
 use sherd_operator::controller::WatchedNamespaces;
 use sherd_operator::lease::{Elector, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
@@ -75,6 +76,12 @@ struct RunArguments {
     /// The digest of nodes' images where a cluster names none.
     #[arg(long, env = "NODE_IMAGE_DIGEST")]
     node_digest: Option<String>,
+}
+
+impl RunArguments {
+    fn watched(&self) -> WatchedNamespaces {
+        WatchedNamespaces { clusters: self.namespaces.clone(), buckets: self.bucket_namespaces.clone() }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -188,14 +195,12 @@ async fn lead(
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),
         refusals: EvictionRefusals::default(),
+        turns: UserTurns::default(),
         partial_reports: PartialReports::default(),
         metrics: metrics.clone(),
         now: Timestamp::now,
     };
-    let watched = WatchedNamespaces {
-        clusters: arguments.namespaces.clone(),
-        buckets: arguments.bucket_namespaces.clone(),
-    };
+    let watched = arguments.watched();
     let stop_controller = stop.child_token();
     let workers = TaskTracker::new();
     let stop_workers = stop_controller.clone();

@@ -68,6 +68,8 @@ struct ClusterGauges {
     expiry: IntGaugeVec,
     authority_expiry: IntGaugeVec,
     s3_expiry: IntGaugeVec,
+    left_users: IntGaugeVec,
+    swept: IntGaugeVec,
 }
 
 impl ClusterGauges {
@@ -103,6 +105,16 @@ impl ClusterGauges {
             s3_expiry: gauges(
                 "sherd_operator_s3_certificate_expiry_timestamp_seconds",
                 "When the certificate that a cluster's S3 clients are shown ends, since the Unix epoch.",
+                &["namespace", "cluster"],
+            )?,
+            left_users: gauges(
+                "sherd_operator_left_users",
+                "Users without their BucketUser that have keys still, which are inactive.",
+                &["namespace", "cluster"],
+            )?,
+            swept: gauges(
+                "sherd_operator_users_swept_timestamp_seconds",
+                "When all users of BucketUsers were last looked at, since the Unix epoch.",
                 &["namespace", "cluster"],
             )?,
         })
@@ -238,6 +250,13 @@ impl Metrics {
         self.of_clusters.expiry.with_label_values(&[namespace, cluster]).set(seconds);
     }
 
+    /// Shows the result of a sweep of a cluster's users.
+    pub fn swept(&self, namespace: &str, cluster: &str, left: usize, seconds: i64) {
+        let left = i64::try_from(left).unwrap_or(i64::MAX);
+        self.of_clusters.left_users.with_label_values(&[namespace, cluster]).set(left);
+        self.of_clusters.swept.with_label_values(&[namespace, cluster]).set(seconds);
+    }
+
     /// Shows when the CA of a cluster ends.
     pub fn authority_expiry(&self, namespace: &str, cluster: &str, seconds: i64) {
         self.of_clusters.authority_expiry.with_label_values(&[namespace, cluster]).set(seconds);
@@ -260,6 +279,8 @@ impl Metrics {
                 remove(&self.of_clusters.expiry, &[namespace, cluster]);
                 remove(&self.of_clusters.authority_expiry, &[namespace, cluster]);
                 remove(&self.of_clusters.s3_expiry, &[namespace, cluster]);
+                remove(&self.of_clusters.left_users, &[namespace, cluster]);
+                remove(&self.of_clusters.swept, &[namespace, cluster]);
             }
             stays
         });
@@ -329,6 +350,7 @@ mod tests {
         metrics.report("storage", "demo", &status("Healing", 3));
         metrics.certificate_expiry("storage", "demo", 7);
         metrics.authority_expiry("storage", "demo", 8);
+        metrics.swept("storage", "demo", 1, 9);
         let shown = text(&metrics);
         let labels = "cluster=\"demo\",condition=\"Degraded\",namespace=\"storage\"";
         assert!(shown.contains(&format!("sherd_operator_condition{{{labels}}} 1")), "{shown}");

@@ -20,8 +20,16 @@ pub const BUCKET_FINALIZER: &str = "sherd.dev/bucket";
 pub const USER_FINALIZER: &str = "sherd.dev/bucket-user";
 /// The beginning of a bucket's tags that root alone changes.
 pub const ROOTS_TAGS: &str = "sherd.dev/";
-/// The tag of a bucket that names the Bucket which has it, as `namespace/name`.
+/// The tag of a bucket that names the Bucket which has it, as `namespace/name/uid`, the uid of the namespace;
+/// older operators wrote `namespace/name`.
 pub const BUCKET_TAG: &str = "sherd.dev/bucket";
+/// The path that the users of BucketUsers are below.
+pub const USERS_PATH: &str = "/kubernetes/";
+/// The tag of a user that says for which BucketUser it was made: the uids of its namespace and of itself,
+/// with a slash between them.
+pub const USER_TAG: &str = "sherd.dev/bucket-user";
+/// The tag of a user whose keys a sweep made inactive: when, in seconds since the Unix epoch.
+pub const USER_ENDED_TAG: &str = "sherd.dev/ended";
 /// The manager of fields of the status.
 pub const STATUS_FIELD_MANAGER: &str = "sherd-operator-status";
 /// The label that names a child's cluster.
@@ -60,6 +68,9 @@ pub const GEOMETRY_ANNOTATION: &str = "sherd.dev/geometry";
 pub const REVISION_LABEL: &str = "controller-revision-hash";
 /// The label of pods that scrape nodes, in any namespace: a person sets it.
 pub const SCRAPER_LABEL: &str = "sherd.dev/scraper";
+/// The label of pods that may reach the node port, with a certificate, in the cluster's namespace: a person
+/// sets it.
+pub const ADMIN_LABEL: &str = "sherd.dev/admin";
 /// Label of hosts: the host's name.
 pub const HOST_LABEL: &str = "kubernetes.io/hostname";
 /// Label of hosts: the architecture of their processors.
@@ -242,6 +253,11 @@ impl Names {
     /// Returns the Secret with the certificates of a pool's nodes.
     pub fn certificates(&self, pool: &str) -> String {
         format!("{}-{pool}-certificates", self.cluster)
+    }
+
+    /// Returns the Secret with the certificate of an admin.
+    pub fn admin_certificate(&self) -> String {
+        format!("{}-admin", self.cluster)
     }
 
     /// Returns the service account of the nodes, and the name of their network policy.

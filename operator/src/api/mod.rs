@@ -24,8 +24,9 @@ pub use losses::{LossState, VolumeLoss, VolumeOrderKind, VolumeOrderRecord};
 pub use pool::{ClaimRequests, ClaimResources, ClaimTemplate, Erasure, PodSecurityContext, Pool};
 pub use rollout::{FailedTemplate, RecordedTemplate, ReplacedPod, RolloutStatus, Upgrade};
 pub use settings::{
-    AuditLog, Credentials, EnvironmentVariable, Gateway, GatewayService, IamSettings, Image,
-    NetworkPolicySettings, NodeSettings, PullPolicy, PullSecret, SecretReference, ServiceType, TrafficPolicy,
+    AdminCertificateSettings, AuditLog, Credentials, EnvironmentVariable, Gateway, GatewayService,
+    IamSettings, Image, NetworkPolicySettings, NodeSettings, PullPolicy, PullSecret, SecretReference,
+    ServiceType, TrafficPolicy,
 };
 pub use status::{ClusterStatus, ConditionType, PoolStatus, Reason, RecordedImage};
 pub use tls::{IssuerReference, S3Tls, TlsMode};
@@ -165,6 +166,9 @@ pub struct StorageClusterSpec {
     /// Network access to the nodes.
     #[serde(default)]
     pub network_policy: NetworkPolicySettings,
+    /// A certificate of an admin for `sherd-node user` and orders to nodes.
+    #[serde(default)]
+    pub admin_certificate: AdminCertificateSettings,
     /// How pods are replaced by pods of another template.
     #[serde(default)]
     pub upgrade: Upgrade,

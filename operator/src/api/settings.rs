@@ -318,12 +318,22 @@ impl NodeSettings {
     ];
 }
 
+/// A certificate of an admin.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdminCertificateSettings {
+    /// Whether the Secret NAME-admin has one, with its key and the CAs of the nodes. It lives for a day and
+    /// is renewed: where this is withdrawn it ends within a day.
+    #[serde(default)]
+    pub enabled: bool,
+}
+
 /// Network access to the nodes.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkPolicySettings {
-    /// Whether the node port is closed to all but the cluster's nodes and the operator, and the admin port to
-    /// all but pods with the label sherd.dev/scraper=true.
+    /// Whether the node port is closed to all but the cluster's nodes, the operator and pods of this
+    /// namespace with the label sherd.dev/admin=true, and the admin port to all but pods with the label
+    /// sherd.dev/scraper=true.
     #[serde(default = "yes")]
     pub enabled: bool,
     /// Addresses that may reach the admin port, too, as CIDR blocks: of a scraper outside of the cluster or

@@ -29,6 +29,8 @@ pub(super) struct UsableCluster {
     pub(super) region: String,
     /// Whether the asking namespace may name any bucket.
     pub(super) any_bucket: bool,
+    /// Namespaces beside its own that may use it; `*` means all.
+    pub(super) namespaces: Vec<String>,
     /// Whether every node has the condition on the mark of a bucket.
     pub(super) has_marks: bool,
 }
@@ -71,8 +73,8 @@ pub(super) async fn find(
             let message = format!("StorageCluster {name} is not in namespace {cluster_namespace}");
             return Ok(FoundCluster::Gone(Unusable { reason: AccessReason::ClusterMissing, message }));
         }
-        // A namespace that the operator does not watch is not its to look into. Of those of tenants it sees no
-        // StorageCluster.
+        // A namespace that the operator does not watch is not its to look into. Of those of tenants it sees
+        // no StorageCluster.
         Err(kube::Error::Api(status)) if status.code == 403 => {
             let message = format!("the operator does not watch namespace {cluster_namespace} of the cluster");
             return Ok(FoundCluster::Unwatched(Unusable { reason: AccessReason::ClusterMissing, message }));
@@ -113,6 +115,7 @@ pub(super) async fn find(
         region: cluster.spec.config.region.clone().unwrap_or_else(|| "us-east-1".to_owned()),
         has_marks: oldest.is_some_and(|oldest| oldest >= MARK_WIRE_VERSION),
         any_bucket: is_own || lists(&cluster.spec.bucket_users.any_bucket, namespace),
+        namespaces: cluster.spec.bucket_namespaces.clone(),
     })))
 }
 

@@ -8,6 +8,7 @@
 //!   user       the same of a BucketUser: grants, policies, keys, Secret
 //!   report     conditions, status, events
 //!   finalizer  keeps an object until what it made is gone
+//!   sweep      takes the keys of users that have no BucketUser any more
 //! ```
 //!
 //! A request whose answer was lost may have been carried out. Every step is compared with what is there
@@ -15,11 +16,16 @@
 
 mod finalizer;
 mod cluster;
+mod namespace;
+mod turns;
 pub mod document;
 pub mod validate;
 mod report;
 pub mod bucket;
 pub mod user;
+pub mod sweep;
+
+pub use turns::UserTurns;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

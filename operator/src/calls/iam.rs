@@ -7,6 +7,8 @@ use sherd_proto::convert::http_call::HttpService;
 
 use super::xml::{self, Element};
 use super::{CallError, ClusterCalls, StoreCall, absent};
+use crate::api::Tags;
+use crate::limits;
 use crate::secret_text::SecretText;
 
 /// The version of the API that every request names.
@@ -60,27 +62,117 @@ async fn read(
     xml::parse(&body).ok_or(CallError::Malformed(action))
 }
 
-/// Returns the path of a user, or nothing where it is not there.
-///
-/// # Errors
-/// [`CallError`].
-pub async fn user_path(calls: &ClusterCalls, user: &str) -> Result<Option<String>, CallError> {
-    let found = absent(read(calls, "GetUser", &[("UserName", user)]).await, NO_SUCH_ENTITY)?;
-    let path = |root: Element| {
-        let user = root.find("User").ok_or(CallError::Malformed("GetUser"))?;
-        Ok(user.text_of("Path").unwrap_or("/").to_owned())
-    };
-    found.map(path).transpose()
+/// A user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundUser {
+    /// Its path.
+    pub path: String,
+    /// Its tags.
+    pub tags: Tags,
 }
 
-/// Makes a user.
+/// Returns a user, or nothing where it is not there.
 ///
 /// # Errors
 /// [`CallError`].
-pub async fn create_user(calls: &ClusterCalls, user: &str, path: &str) -> Result<(), CallError> {
-    let created = send(calls, "CreateUser", &[("UserName", user), ("Path", path)]).await;
+pub async fn user(calls: &ClusterCalls, user: &str) -> Result<Option<FoundUser>, CallError> {
+    let found = absent(read(calls, "GetUser", &[("UserName", user)]).await, NO_SUCH_ENTITY)?;
+    let user = |root: Element| {
+        let user = root.find("User").ok_or(CallError::Malformed("GetUser"))?;
+        let tags = user.find("Tags").into_iter().flat_map(|tags| tags.all("member"));
+        let tag = |tag: &Element| Some((tag.text_of("Key")?.to_owned(), tag.text_of("Value")?.to_owned()));
+        let tags: Option<Tags> = tags.map(tag).collect();
+        let path = user.text_of("Path").unwrap_or("/").to_owned();
+        Ok(FoundUser { path, tags: tags.ok_or(CallError::Malformed("GetUser"))? })
+    };
+    found.map(user).transpose()
+}
+
+/// A user of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedUser {
+    /// Its name.
+    pub name: String,
+    /// Its path.
+    pub path: String,
+}
+
+/// A page of a list of users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsersPage {
+    /// The users, in the order of their names.
+    pub users: Vec<ListedUser>,
+    /// The marker of the next page, where there is one.
+    pub next: Option<String>,
+}
+
+/// Returns a page of the users below a path.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn users(calls: &ClusterCalls, path: &str, marker: Option<&str>) -> Result<UsersPage, CallError> {
+    let malformed = || CallError::Malformed("ListUsers");
+    let entries = limits::USERS_PAGE.to_string();
+    let mut page = vec![("PathPrefix", path), ("MaxItems", entries.as_str())];
+    page.extend(marker.map(|marker| ("Marker", marker)));
+    let root = read(calls, "ListUsers", &page).await?;
+    let listed = root.find("Users").ok_or_else(malformed)?;
+    let user = |user: &Element| {
+        let (name, path) = (user.text_of("UserName")?, user.text_of("Path")?);
+        Some(ListedUser { name: name.to_owned(), path: path.to_owned() })
+    };
+    let users: Option<Vec<ListedUser>> = listed.all("member").map(user).collect();
+    let is_truncated = root.find("IsTruncated").is_some_and(|truncated| truncated.text == "true");
+    let next = root.find("Marker").map(|marker| marker.text.clone()).filter(|_| is_truncated);
+    if is_truncated && (next.is_none() || next.as_deref() == marker) {
+        return Err(malformed());
+    }
+    Ok(UsersPage { users: users.ok_or_else(malformed)?, next })
+}
+
+/// Makes a user with its tags.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn create_user(
+    calls: &ClusterCalls,
+    user: &str,
+    path: &str,
+    tags: &[(&str, String)],
+) -> Result<(), CallError> {
+    let tags = tag_parameters(tags);
+    let mut made = vec![("UserName", user), ("Path", path)];
+    made.extend(tags.iter().map(|(name, text)| (name.as_str(), text.as_str())));
     // Of two answers to one request the second may be this; whose it is shows when it is read again.
-    absent(created, ENTITY_EXISTS).map(|_| ())
+    absent(send(calls, "CreateUser", &made).await, ENTITY_EXISTS).map(|_| ())
+}
+
+/// Gives a user tags, beside those that it has.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn tag_user(calls: &ClusterCalls, user: &str, tags: &[(&str, String)]) -> Result<(), CallError> {
+    let tags = tag_parameters(tags);
+    let mut tagged = vec![("UserName", user)];
+    tagged.extend(tags.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    send(calls, "TagUser", &tagged).await.map(|_| ())
+}
+
+/// Takes a tag from a user; one that it has not counts as taken.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn untag_user(calls: &ClusterCalls, user: &str, tag: &str) -> Result<(), CallError> {
+    send(calls, "UntagUser", &[("UserName", user), ("TagKeys.member.1", tag)]).await.map(|_| ())
+}
+
+/// The parameters of tags.
+fn tag_parameters(tags: &[(&str, String)]) -> Vec<(String, String)> {
+    let parameters = (1..).zip(tags).map(|(number, (key, value)): (usize, _)| {
+        let name = |part: &str| format!("Tags.member.{number}.{part}");
+        [(name("Key"), (*key).to_owned()), (name("Value"), value.clone())]
+    });
+    parameters.flatten().collect()
 }
 
 /// Returns a user's keys.

@@ -28,6 +28,7 @@ pub use self::scope::WatchedNamespaces;
 use self::scope::{GuardedObject, Scope, jittered};
 use crate::api::{Bucket, BucketUser, StorageCluster};
 use crate::api_words::{words, words_of_watch};
+use crate::buckets;
 use crate::limits;
 use crate::metrics::{AccessState, number};
 use crate::reconcile::{Context, ReconcileError, note};
@@ -70,10 +71,12 @@ pub async fn run(context: Context, watched: &WatchedNamespaces, stop: Cancellati
     }
     shared.context.metrics.show_access(move || shown.iter().flat_map(|shown| shown()).collect());
     tokio::select! {
-        // Only controllers end by themselves; a renewal that is dropped is made by the next leader.
+        // Only controllers end by themselves; a renewal or a sweep that is dropped is made by the next
+        // leader.
         biased;
         () = controllers.collect::<()>() => {}
         () = shared.context.namespaces.keep() => {}
+        () = buckets::sweep::run(&shared.context, || clusters_of(&shared)) => {}
     }
 }
 
@@ -178,6 +181,13 @@ async fn report_undecodable<K: ReconciledKind>(context: &Context, guarded: &Guar
     if let Err(error) = context.recorder.publish(&event, &reference).await {
         tracing::warn!(error = words(&error), "publish an event");
     }
+}
+
+/// The clusters that the watches have seen.
+fn clusters_of(shared: &SharedState) -> Vec<Arc<StorageCluster>> {
+    let stores = shared.clusters.lock();
+    let seen = stores.iter().flat_map(Store::state);
+    seen.filter_map(|guarded| guarded.0.as_ref().ok().cloned().map(Arc::new)).collect()
 }
 
 fn forget_clusters_that_are_gone(shared: &SharedState) {

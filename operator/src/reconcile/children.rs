@@ -74,6 +74,9 @@ pub fn child_names(names: &Names, cluster: &StorageCluster, pool: &str) -> Vec<(
     if cluster.spec.tls.mode == TlsMode::Operator {
         children.extend([names.s3_authority(), names.s3_certificate()].map(named::<Secret>));
     }
+    if cluster.spec.admin_certificate.enabled {
+        children.push(named::<Secret>(names.admin_certificate()));
+    }
     let wanted = optional(names, cluster).into_iter().filter(|(is_asked, _)| *is_asked);
     children.extend(wanted.map(|(_, child)| child));
     children

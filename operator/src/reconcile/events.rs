@@ -198,6 +198,20 @@ pub(crate) async fn publish_foreign(
     send(recorder, reference, &event).await;
 }
 
+/// Publishes that a user of a cluster has lost its right without its BucketUser's doing.
+pub(crate) async fn publish_ended_user(recorder: &Recorder, cluster: &ObjectReference, text: &str) {
+    let (name, namespace) = (&cluster.name, &cluster.namespace);
+    tracing::warn!(cluster = name, namespace, "{text}");
+    let event = Event {
+        type_: EventType::Warning,
+        reason: "UserEnded".to_owned(),
+        note: Some(note(text)),
+        action: "Sweep".to_owned(),
+        secondary: None,
+    };
+    send(recorder, cluster, &event).await;
+}
+
 /// Publishes that the lease which says which operator manages the namespace could not be read. Another
 /// installation may own the status, so it is not written.
 pub(crate) async fn publish_unclaimed(recorder: &Recorder, reference: &ObjectReference, error: &str) {

@@ -59,6 +59,17 @@ pub struct Material {
     pub certificates: BTreeMap<String, SecretText>,
     /// S3 over TLS.
     pub s3: S3Material,
+    /// The certificate of an admin, where it is asked for.
+    pub admin: Option<AdminCertificate>,
+}
+
+/// The certificate of an admin and its key, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminCertificate {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: SecretText,
 }
 
 impl Material {
@@ -175,6 +186,7 @@ pub(super) fn material(
         certificates_digest: first.map(LeafTerm::digest).unwrap_or_default(),
         certificates,
         s3: S3Material::default(),
+        admin: None,
     };
     Ok(IssuedMaterial { material, first_expiry_s: first.map(|first| first.not_after_s) })
 }
@@ -189,7 +201,7 @@ pub(super) fn first_expiry_s(certificates: Option<&Secret>) -> Option<i64> {
     data.values().filter_map(ends).min()
 }
 
-fn millis(now: Duration) -> u64 {
+pub(super) fn millis(now: Duration) -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -197,20 +209,28 @@ fn facts(certificate: &str) -> Option<CertificateFacts> {
     CertificateFacts::read(&CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?).ok()
 }
 
+/// The holder of a certificate, and how long before its end it is issued again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LeafRule<'a> {
+    pub(super) name: &'a str,
+    pub(super) role: Role,
+    pub(super) renewed: Duration,
+}
+
 /// A certificate of the Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LeafVerdict {
+pub(super) enum LeafVerdict {
     /// It stays, byte for byte.
     Holds(LeafTerm),
     /// It is whole, and ends soon or is of a CA that signs no more.
     IsDue,
-    /// It is not there, or not this pod's, or does not fit its key.
+    /// It is not there, or another's, or does not fit its key.
     IsBroken,
 }
 
 /// The end of a certificate, and the key of the CA that it is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LeafTerm {
+pub(super) struct LeafTerm {
     not_after_s: i64,
     authority: AuthorityKeyDigest,
 }
@@ -241,7 +261,8 @@ fn node_certificates(
     let found = |pod: &String| found.get(&format!("{pod}.crt")).zip(found.get(&format!("{pod}.key")));
     let verdict = |pod: &String| {
         found(pod).map_or(LeafVerdict::IsBroken, |(certificate, key)| {
-            judge_leaf(&signing.accepted, pod, certificate, key, now)
+            let rule = LeafRule { name: pod, role: Role::Node, renewed: limits::NODE_CERTIFICATE_RENEWED };
+            judge_leaf(&signing.accepted, &rule, certificate, key, now)
         })
     };
     let verdicts: Vec<LeafVerdict> = pods.iter().map(verdict).collect();
@@ -268,25 +289,25 @@ fn node_certificates(
     Ok(NodeCertificates { texts, first: terms.into_iter().min_by_key(|term| term.not_after_s) })
 }
 
-/// Judges a certificate: whether it is this pod's, fits its key, is of a CA whose certificates stay, and will
-/// be valid for a while: as long as another one would be, where the CA itself ends soon.
-fn judge_leaf(
+/// Judges a certificate: whether it is this holder's, fits its key, is of a CA whose certificates stay, and
+/// will be valid for a while: as long as another one would be, where the CA itself ends soon.
+pub(super) fn judge_leaf(
     accepted: &AcceptedAuthority,
-    pod: &str,
+    rule: &LeafRule<'_>,
     certificate: &str,
     key: &str,
     now: Duration,
 ) -> LeafVerdict {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let whole = || {
-        let expected = PeerIdentity::new(pod, Role::Node, accepted.record.cluster).ok()?;
+        let expected = PeerIdentity::new(rule.name, rule.role, accepted.record.cluster).ok()?;
         let leaf = CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).ok()?;
         CertifiedKey::from_der(vec![leaf.clone()], key, &provider).ok()?;
         Some((facts(certificate).filter(|facts| facts.identity == expected)?, leaf))
     };
     let Some((facts, leaf)) = whole() else { return LeafVerdict::IsBroken };
-    let soon = if accepted.renews_early() { now + limits::NODE_CERTIFICATE_RENEWED } else { now };
+    let soon = if accepted.renews_early() { now + rule.renewed } else { now };
     let verified = |root: CertificateDer<'static>| {
         let authority = AuthorityCertificate::read(&root).ok()?;
         let mut roots = RootCertStore::empty();

@@ -44,6 +44,7 @@ mod geometry;
 mod formed;
 pub mod material;
 pub mod s3_tls;
+mod admin;
 pub mod build;
 mod revision;
 mod apply;
@@ -68,6 +69,7 @@ use kube::runtime::events::Recorder;
 use kube::{Client, Resource as _, ResourceExt as _};
 
 use crate::api::{ClusterStatus, Reason, StorageCluster, VolumeOrderRecord};
+use crate::buckets::UserTurns;
 use crate::calls::StoreCalls;
 use crate::lease::{NamespaceClaim, NamespaceLeases};
 use crate::metrics::Metrics;
@@ -91,7 +93,7 @@ use status::{Evidence, Outcome};
 use validate::{ValidCluster, validate};
 
 pub use error::{MaterialError, ReconcileError};
-pub(crate) use events::{note, publish, publish_foreign, publish_unclaimed};
+pub(crate) use events::{note, publish, publish_ended_user, publish_foreign, publish_unclaimed};
 pub use nodes::{NodeAnswers, NodeOrder, NodeQuestion, StatusSource, TlsNodes};
 pub use report::PartialReports;
 pub use rollout::EvictionRefusals;
@@ -120,6 +122,8 @@ pub struct Context {
     pub remembered: RememberedSecrets,
     /// The last eviction of each cluster that was refused.
     pub refusals: EvictionRefusals,
+    /// One change of a user of a cluster at a time.
+    pub turns: UserTurns,
     /// The clusters whose definition drops parts of their status.
     pub partial_reports: PartialReports,
     /// The counters.
@@ -162,7 +166,7 @@ struct ReconcileAttempt<'a> {
     /// The CAs, where they are known.
     record: Option<AuthorityRecord>,
     /// The CAs, where the children were applied.
-    authority: Option<AppliedAuthority>,
+    authority: Option<Box<AppliedAuthority>>,
     image: Option<ImageName>,
     /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
     first_expiry_s: Option<i64>,
@@ -487,6 +491,7 @@ async fn execute<'a>(
     let mut issued = material::material(&plan, &signing, now)?;
     let (names, client) = (valid.names(), &context.client);
     issued.material.s3 = s3_tls::material(valid.cluster(), names, observed, now)?;
+    issued.material.admin = admin::material(valid.cluster(), names, observed, &signing, now)?;
     let mut children = build::children(valid, &plan, &issued.material);
     let mut template =
         revision::choose(client, valid, observed, (&plan, &issued.material), &mut children).await?;
@@ -530,7 +535,7 @@ async fn execute<'a>(
         template,
         trust: Some(Arc::new(trust)),
         record: Some(accepted.record.clone()),
-        authority: Some(AppliedAuthority { plan, material: issued.material, accepted }),
+        authority: Some(Box::new(AppliedAuthority { plan, material: issued.material, accepted })),
         image: Some(image),
         first_expiry_s: issued.first_expiry_s,
         failure,

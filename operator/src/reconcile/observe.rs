@@ -381,7 +381,9 @@ fn all_have_hosts(pods: &[Pod], nodes: i32) -> bool {
 }
 
 /// Decodes an object as its kind.
-fn typed<K: DeserializeOwned>(object: Option<&DynamicObject>) -> Result<Option<K>, ReconcileError> {
+pub(super) fn typed<K: DeserializeOwned>(
+    object: Option<&DynamicObject>,
+) -> Result<Option<K>, ReconcileError> {
     let decoded = object.map(|object| serde_json::from_value(serde_json::json!(object))).transpose();
     decoded.map_err(ReconcileError::Decode)
 }

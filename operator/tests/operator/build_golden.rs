@@ -17,7 +17,7 @@ use sherd_operator::names::Names;
 use sherd_operator::reconcile::build::{children, disruption_budget};
 use sherd_operator::reconcile::children::{Child, child_names};
 use sherd_operator::reconcile::image::ImageName;
-use sherd_operator::reconcile::material::Material;
+use sherd_operator::reconcile::material::{AdminCertificate, Material};
 use sherd_operator::reconcile::observe::ObservedCluster;
 use sherd_operator::reconcile::plan::{CredentialsPlan, Seeds, plan};
 use sherd_operator::reconcile::platform::PodUsers;
@@ -50,6 +50,7 @@ fn full() -> Value {
             "pullSecrets": [{"name": "registry"}],
             "architectures": ["amd64", "arm64"],
         },
+        "adminCertificate": {"enabled": true},
         "pools": [{
             "name": "pool-0",
             "nodes": 2,
@@ -144,6 +145,10 @@ pub(crate) fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
         certificates_digest: "renewal".to_owned(),
         certificates,
         s3: material_of_s3(&cluster),
+        admin: cluster.spec.admin_certificate.enabled.then(|| AdminCertificate {
+            certificate: "admin\n".to_owned(),
+            key: SecretText("admin's key".to_owned()),
+        }),
     };
     let mut children = children(&valid, &plan, &material);
     children.insert(children.len() - 1, disruption_budget(&valid, 0));

@@ -122,6 +122,7 @@ fn every_metric_of_the_operator_is_documented() {
         let (namespace, name, reason) = ("team".to_owned(), "photos".to_owned(), "AsAsked".to_owned());
         vec![AccessState { kind: "Bucket", namespace, name, ready: 1, reason }]
     });
+    metrics.swept("storage", "demo", 1, 1);
     metrics.begin();
     metrics.end("bucket", 0.1, Some("server"));
     let shown = String::from_utf8(metrics.text().expect("declared")).expect("text");

@@ -14,13 +14,13 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use super::cluster::{FoundCluster, UsableCluster};
 use super::report::{Verdict, conditions, is_bad};
 use super::validate::{self, ValidBucket};
-use super::{ClaimedObject, NextLook, cluster, finalizer, is_ours};
+use super::{ClaimedObject, NextLook, cluster, finalizer, is_ours, namespace};
 use crate::api::{AccessCondition, AccessReason, Bucket, BucketPart, BucketStatus, ReclaimPolicy, Tags};
 use crate::calls::{CallError, Refusal, s3};
 use crate::names::{BUCKET_FINALIZER, BUCKET_TAG};
 use crate::reconcile::condition::{self, TRUE};
 use crate::reconcile::{Context, ReconcileError, publish};
-use plan::{BucketStep, ObservedBucket};
+use plan::{BucketMark, BucketStep, ObservedBucket};
 
 /// The report on a Bucket.
 #[derive(Debug, Default)]
@@ -109,15 +109,18 @@ async fn synchronise(
     valid: &ValidBucket<'_>,
     usable: &UsableCluster,
 ) -> Result<Result<BucketReport, CallError>, ReconcileError> {
-    let tags = match found_or_made(valid, usable).await {
+    let uid = namespace::uid_of_object(context, &valid.bucket.namespace().unwrap_or_default()).await?;
+    let tags = match found_or_made(valid, &uid, usable).await {
         Ok(tags) => tags,
         Err(error) => return Ok(Err(error)),
     };
     let other_is_there = match tags.get(BUCKET_TAG) {
-        Some(other) if *other != plan::mark(valid.bucket) => is_there(context, other).await?,
+        Some(other) if plan::own_mark(valid.bucket, &uid, &tags).is_none() => {
+            is_another_there(context, valid.bucket, other).await?
+        }
         Some(_) | None => false,
     };
-    if let Err(foreign) = plan::claim(valid, &tags, other_is_there, usable.any_bucket) {
+    if let Err(foreign) = plan::claim(valid, &uid, &tags, other_is_there, usable.any_bucket) {
         let verdict = Verdict::bad(AccessCondition::Ready, foreign.reason, foreign.message);
         return Ok(Ok(BucketReport {
             verdicts: vec![verdict, Verdict::not_deleted()],
@@ -128,27 +131,39 @@ async fn synchronise(
         Ok(observed) => observed,
         Err(error) => return Ok(Err(error)),
     };
-    Ok(apply(valid, usable, plan::steps(valid, &observed)).await)
+    Ok(apply(valid, usable, plan::steps(valid, &uid, &observed)).await)
 }
 
 /// Returns the tags of the bucket, which is made where it is not there. Its mark comes with it, so that no
 /// bucket of an operator that ended in between is without one.
-async fn found_or_made(valid: &ValidBucket<'_>, usable: &UsableCluster) -> Result<Tags, CallError> {
+async fn found_or_made(
+    valid: &ValidBucket<'_>,
+    uid: &str,
+    usable: &UsableCluster,
+) -> Result<Tags, CallError> {
     if let Some(tags) = s3::tags(&usable.calls, &valid.name).await? {
         return Ok(tags);
     }
-    let tags = plan::wanted_tags(valid, &Tags::new(), &[]);
+    let tags = plan::wanted_tags(valid, uid, &Tags::new(), &[]);
     s3::create(&usable.calls, &valid.name, &usable.region, &tags).await?;
     // Another may have made it meanwhile: the mark that is there decides.
     s3::tags(&usable.calls, &valid.name).await?.ok_or(CallError::Malformed("CreateBucket"))
 }
 
-/// Whether the Bucket of a mark exists. One that cannot be looked at counts as there.
-async fn is_there(context: &Context, mark: &str) -> Result<bool, ReconcileError> {
-    let Some((namespace, name)) = mark.split_once('/') else { return Ok(false) };
+/// Whether the Bucket of a mark that is not this object's exists, in the namespace that it had. One that
+/// cannot be looked at counts as there. A mark without a uid that names this object names no other one.
+async fn is_another_there(context: &Context, bucket: &Bucket, mark: &str) -> Result<bool, ReconcileError> {
+    let Some(BucketMark { namespace, name, uid }) = BucketMark::read(mark) else { return Ok(false) };
+    if bucket.namespace().as_deref() == Some(namespace) && bucket.name_any() == name {
+        return Ok(false);
+    }
     let api: Api<Bucket> = Api::namespaced(context.client.clone(), namespace);
     match api.get_metadata_opt(name).await {
-        Ok(found) => Ok(found.is_some()),
+        Ok(None) => Ok(false),
+        Ok(Some(_)) => match uid {
+            Some(uid) => Ok(namespace::uid(context, namespace).await?.as_deref() == Some(uid)),
+            None => Ok(true),
+        },
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(true),
         Err(source) => Err(ReconcileError::api("read", "Bucket".into(), mark, source)),
     }
@@ -256,7 +271,7 @@ async fn release(
     bucket: &Bucket,
     found: FoundCluster,
 ) -> Result<NextLook, ReconcileError> {
-    if let Some((reason, message)) = deletion_blocked(bucket, found).await {
+    if let Some((reason, message)) = deletion_blocked(context, bucket, found).await? {
         let last = bucket.status.clone().unwrap_or_default();
         let blocked = Verdict { condition: AccessCondition::DeletionBlocked, status: TRUE, reason, message };
         let deleting =
@@ -276,31 +291,38 @@ async fn release(
 }
 
 /// Deletes the bucket; returns what keeps it.
-async fn deletion_blocked(bucket: &Bucket, found: FoundCluster) -> Option<(AccessReason, String)> {
+async fn deletion_blocked(
+    context: &Context,
+    bucket: &Bucket,
+    found: FoundCluster,
+) -> Result<Option<(AccessReason, String)>, ReconcileError> {
     if bucket.spec.reclaim_policy == ReclaimPolicy::Retain {
-        return None;
+        return Ok(None);
     }
     let usable = match found {
         FoundCluster::Usable(usable) => usable,
         FoundCluster::Unusable(unusable) | FoundCluster::Unwatched(unusable) => {
-            return Some((unusable.reason, unusable.message));
+            return Ok(Some((unusable.reason, unusable.message)));
         }
         // The bucket is with the cluster's volumes. Nothing could delete it, and a namespace would stay for
         // ever.
-        FoundCluster::Gone(_) => return None,
+        FoundCluster::Gone(_) => return Ok(None),
     };
     // An object that is invalid now may have made its bucket before: its name cannot change.
     let bucket_name = bucket.bucket_name();
     if !validate::is_bucket_name(&bucket_name) {
-        return None;
+        return Ok(None);
     }
+    let uid = namespace::uid_of_object(context, &bucket.namespace().unwrap_or_default()).await?;
     let deleted = async {
         match s3::tags(&usable.calls, &bucket_name).await? {
-            Some(tags) if plan::is_ours(bucket, &tags) => s3::delete(&usable.calls, &bucket_name).await,
+            Some(tags) if plan::own_mark(bucket, &uid, &tags).is_some() => {
+                s3::delete(&usable.calls, &bucket_name).await
+            }
             Some(_) | None => Ok(()),
         }
     };
-    match deleted.await {
+    Ok(match deleted.await {
         Ok(()) => None,
         Err(CallError::Refused(refusal)) if refusal.code == "BucketNotEmpty" => {
             let message = format!(
@@ -312,7 +334,7 @@ async fn deletion_blocked(bucket: &Bucket, found: FoundCluster) -> Option<(Acces
             let verdict = Verdict::failed(AccessCondition::DeletionBlocked, &error);
             Some((verdict.reason, verdict.message))
         }
-    }
+    })
 }
 
 async fn write(context: &Context, bucket: &Bucket, report: BucketReport) -> Result<(), ReconcileError> {

@@ -45,15 +45,46 @@ pub struct ForeignBucket {
     pub message: String,
 }
 
-/// The text that marks a Bucket's bucket.
-pub fn mark(bucket: &Bucket) -> String {
-    format!("{}/{}", bucket.namespace().unwrap_or_default(), bucket.name_any())
+/// The mark of a bucket: the namespace and name of its Bucket, and the uid of the namespace, since one that
+/// is made again is another tenant's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BucketMark<'a> {
+    /// The namespace.
+    pub namespace: &'a str,
+    /// The Bucket.
+    pub name: &'a str,
+    /// The namespace's uid; nothing in a mark that an older operator wrote.
+    pub uid: Option<&'a str>,
 }
 
-/// Whether a bucket with these tags is this object's. The mark alone decides: others may write a status,
-/// and it lasts longer than a bucket.
-pub fn is_ours(bucket: &Bucket, tags: &Tags) -> bool {
-    tags.get(BUCKET_TAG).is_some_and(|found| *found == mark(bucket))
+impl<'a> BucketMark<'a> {
+    /// Reads a mark; nothing where the text has no slash.
+    pub fn read(text: &'a str) -> Option<Self> {
+        let (namespace, rest) = text.split_once('/')?;
+        let (name, uid) = rest.split_once('/').map_or((rest, None), |(name, uid)| (name, Some(uid)));
+        Some(Self { namespace, name, uid })
+    }
+
+    fn names(&self, bucket: &Bucket) -> bool {
+        bucket.namespace().as_deref() == Some(self.namespace) && bucket.name_any() == self.name
+    }
+}
+
+/// The text that marks a Bucket's bucket; `uid` is that of its namespace.
+pub fn mark(bucket: &Bucket, uid: &str) -> String {
+    format!("{}/{}/{uid}", bucket.namespace().unwrap_or_default(), bucket.name_any())
+}
+
+/// Returns the mark by which a bucket with these tags is this object's; nothing where it is not. Others may
+/// write a status, and it lasts longer than a bucket: it counts beside a mark without a uid alone, which says
+/// nothing of who had the namespace.
+pub fn own_mark(bucket: &Bucket, uid: &str, tags: &Tags) -> Option<String> {
+    let text = tags.get(BUCKET_TAG)?;
+    let mark = BucketMark::read(text).filter(|mark| mark.names(bucket))?;
+    let had =
+        || bucket.status.as_ref().and_then(|status| status.bucket.clone()) == Some(bucket.bucket_name());
+    let is_own = mark.uid.map_or_else(had, |found| found == uid);
+    is_own.then(|| text.clone())
 }
 
 /// Judges whether a bucket may be this object's. `other_is_there` says whether the Bucket exists that another
@@ -63,20 +94,23 @@ pub fn is_ours(bucket: &Bucket, tags: &Tags) -> bool {
 /// [`ForeignBucket`].
 pub fn claim(
     valid: &ValidBucket<'_>,
+    uid: &str,
     tags: &Tags,
     other_is_there: bool,
     any_bucket: bool,
 ) -> Result<(), ForeignBucket> {
-    if is_ours(valid.bucket, tags) {
+    if own_mark(valid.bucket, uid, tags).is_some() {
         return Ok(());
     }
     let name = &valid.name;
     let namespace = valid.bucket.namespace().unwrap_or_default();
     let foreign = |reason, message| Err(ForeignBucket { reason, message });
     let other = tags.get(BUCKET_TAG);
-    let of_namespace = other.and_then(|other| other.split_once('/')).is_some_and(|(of, _)| of == namespace);
+    let mark = other.and_then(|other| BucketMark::read(other));
+    let of_namespace = mark.is_some_and(|mark| mark.namespace == namespace && mark.uid == Some(uid));
     // The names of one tenant are not for another.
-    let shown = other.filter(|_| any_bucket || of_namespace);
+    let is_named = mark.is_some_and(|mark| mark.names(valid.bucket));
+    let shown = other.filter(|_| any_bucket || of_namespace || is_named).map(|other| bucket_of(other));
     if other.is_some() && other_is_there {
         let whose = shown.map_or("another namespace's".to_owned(), |other| format!("that of Bucket {other}"));
         return foreign(AccessReason::BucketTaken, format!("bucket {name} is {whose}"));
@@ -95,15 +129,26 @@ pub fn claim(
     foreign(AccessReason::AdoptionNotAllowed, message)
 }
 
+/// The Bucket that a mark names, in words.
+fn bucket_of(mark: &str) -> String {
+    BucketMark::read(mark).map_or_else(
+        || mark.to_owned(),
+        |BucketMark { namespace, name, uid }| match uid {
+            Some(_) => format!("{namespace}/{name}"),
+            None => format!("{namespace}/{name}, by a mark that does not say whose the namespace was"),
+        },
+    )
+}
+
 /// Decides what of a bucket is set. A part that the specification does not name is left as it is, unless the
 /// last status says that it once named it: then it is undone.
-pub fn steps(valid: &ValidBucket<'_>, observed: &ObservedBucket) -> Vec<BucketStep> {
+pub fn steps(valid: &ValidBucket<'_>, uid: &str, observed: &ObservedBucket) -> Vec<BucketStep> {
     let ObservedBucket { tags, policy, public_access_block, cors } = observed;
     let spec = &valid.bucket.spec;
     let last = valid.bucket.status.clone().unwrap_or_default();
     let was_named = |part: BucketPart| last.applied.contains(&part);
     let mut steps = Vec::new();
-    let wanted = wanted_tags(valid, tags, &last.tag_keys);
+    let wanted = wanted_tags(valid, uid, tags, &last.tag_keys);
     if wanted != *tags {
         steps.push(BucketStep::PutTags(wanted));
     }
@@ -129,12 +174,14 @@ pub fn steps(valid: &ValidBucket<'_>, observed: &ObservedBucket) -> Vec<BucketSt
     steps
 }
 
-/// The bucket's tags with those of the specification and the mark, without those that it named before.
-pub fn wanted_tags(valid: &ValidBucket<'_>, tags: &Tags, named_before: &[String]) -> Tags {
+/// The bucket's tags with those of the specification and the mark, without those that it named before. A mark
+/// without a uid stays: rights hold by it.
+pub fn wanted_tags(valid: &ValidBucket<'_>, uid: &str, tags: &Tags, named_before: &[String]) -> Tags {
     let mut wanted = tags.clone();
     // Others may write a status: it takes no tag of root's away.
     wanted.retain(|key, _| key.starts_with(ROOTS_TAGS) || !named_before.contains(key));
     wanted.extend(valid.bucket.spec.tags.clone());
-    wanted.insert(BUCKET_TAG.to_owned(), mark(valid.bucket));
+    let kept = own_mark(valid.bucket, uid, tags);
+    wanted.insert(BUCKET_TAG.to_owned(), kept.unwrap_or_else(|| mark(valid.bucket, uid)));
     wanted
 }

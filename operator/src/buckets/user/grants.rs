@@ -2,16 +2,20 @@
 //! namespace and those that others share with it, and no more: a right is to a Bucket whose bucket is its
 //! own, as the mark at the bucket says. A Bucket's status says nothing here: others may write it.
 
+use std::collections::HashMap;
+
 use futures::FutureExt as _;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt as _};
+use parking_lot::Mutex;
 
 use crate::api::{AccessReason, Bucket, BucketGrant, BucketUser};
 use crate::buckets::bucket::plan;
 use crate::buckets::cluster::UsableCluster;
 use crate::buckets::document::{BucketRight, grant_text};
+use crate::buckets::namespace;
 use crate::buckets::validate::{allows, is_bucket_name, is_right};
 use crate::calls::{CallError, s3};
 use crate::limits;
@@ -36,9 +40,10 @@ pub(super) async fn resolve(
     user: &BucketUser,
     usable: &UsableCluster,
 ) -> Result<Result<Grants, CallError>, ReconcileError> {
+    let uids = NamespaceUids { context, known: Mutex::default() };
     let mut looks = Vec::with_capacity(user.spec.buckets.len());
     for grant in &user.spec.buckets {
-        looks.push(bucket_of(context, user, grant, usable).boxed());
+        looks.push(bucket_of(&uids, user, grant, usable).boxed());
     }
     let found: Vec<_> = stream::iter(looks).buffered(limits::MARKS_READ_MAX).try_collect().await?;
     let mut grants = Grants::default();
@@ -59,12 +64,31 @@ pub(super) async fn resolve(
 /// A right, why it does not hold, or why that is not known.
 type JudgedGrant = Result<Result<BucketRight, Refusal>, CallError>;
 
+/// The uids of namespaces, each of which most rights share.
+struct NamespaceUids<'a> {
+    context: &'a Context,
+    known: Mutex<HashMap<String, String>>,
+}
+
+impl NamespaceUids<'_> {
+    async fn of(&self, bucket: &Bucket) -> Result<String, ReconcileError> {
+        let namespace = bucket.namespace().unwrap_or_default();
+        if let Some(uid) = self.known.lock().get(&namespace) {
+            return Ok(uid.clone());
+        }
+        let uid = namespace::uid_of_object(self.context, &namespace).await?;
+        self.known.lock().insert(namespace, uid.clone());
+        Ok(uid)
+    }
+}
+
 async fn bucket_of(
-    context: &Context,
+    uids: &NamespaceUids<'_>,
     user: &BucketUser,
     grant: &BucketGrant,
     usable: &UsableCluster,
 ) -> Result<JudgedGrant, ReconcileError> {
+    let context = uids.context;
     if !is_right(grant) {
         return Ok(Ok(Err((AccessReason::SpecInvalid, grant_text(grant)))));
     }
@@ -84,14 +108,13 @@ async fn bucket_of(
         Err(refusal) => return Ok(Ok(Err(refusal))),
     };
     for bucket in candidates {
-        let name = bucket.bucket_name();
-        match s3::tags(&usable.calls, &name).await {
-            Ok(Some(tags)) if plan::is_ours(&bucket, &tags) => {
-                let mark = Some(plan::mark(&bucket));
-                return Ok(Ok(Ok(BucketRight { bucket: name, mark, access: grant.access })));
-            }
-            Ok(_) => {}
+        let (name, uid) = (bucket.bucket_name(), uids.of(&bucket).await?);
+        let tags = match s3::tags(&usable.calls, &name).await {
+            Ok(tags) => tags.unwrap_or_default(),
             Err(error) => return Ok(Err(error)),
+        };
+        if let Some(mark) = plan::own_mark(&bucket, &uid, &tags) {
+            return Ok(Ok(Ok(BucketRight { bucket: name, mark: Some(mark), access: grant.access })));
         }
     }
     Ok(Ok(Err(if let Some(name) = &grant.name {

@@ -1,7 +1,7 @@
 //! One reconcile of a BucketUser.
 //!
 //! ```text
-//! user      CreateUser `namespace.name` below the path /kubernetes/namespace/, or NameTaken
+//! user      CreateUser `namespace.name` below the path /kubernetes/namespace/, or NameTaken: as `owner` says
 //! suspended the keys are made inactive before all else
 //! grants    the buckets that it may use
 //! policies  as `policies` puts them, where they differ
@@ -9,6 +9,7 @@
 //! deleted   keys, policies, user; the Secret is garbage with its owner
 //! ```
 
+mod owner;
 mod grants;
 mod policies;
 pub mod keys;
@@ -27,11 +28,14 @@ use super::{ClaimedObject, NextLook, cluster, finalizer, is_ours};
 use crate::api::{AccessCondition, AccessReason, BucketUser, BucketUserStatus, FormerKey};
 use crate::calls::CallError;
 use crate::calls::iam::{self, AccessKey};
+use crate::names::Names;
 use crate::names::{FIELD_MANAGER, ROTATE_ANNOTATION, USER_FINALIZER};
 use crate::reconcile::condition::{self, TRUE};
 use crate::reconcile::{Context, ReconcileError, publish};
 use grants::Grants;
 use keys::{KeyFacts, KeyPlan};
+use owner::EnsuredUser;
+pub(super) use owner::UserMark;
 use secret::SecretPlace;
 
 /// The report on a BucketUser.
@@ -67,6 +71,7 @@ pub async fn reconcile(context: &Context, user: &BucketUser) -> Result<NextLook,
     if !is_ours(context, &object).await? {
         return Ok(NextLook::of(true));
     }
+    let _turn = context.turns.take(&Names::new(name, &cluster_namespace), &user.user_name()).await;
     if is_deleted {
         return release(context, user, found).await;
     }
@@ -148,8 +153,9 @@ async fn judge_broken(
     verdict: Verdict,
 ) -> Result<NextLook, ReconcileError> {
     let failed = |error: &CallError| Verdict::failed(AccessCondition::Ready, error);
-    match iam::user_path(&usable.calls, &user.user_name()).await {
-        Ok(Some(path)) if path == user.user_path() => {}
+    let mark = UserMark::of(context, user).await?;
+    match iam::user(&usable.calls, &user.user_name()).await {
+        Ok(Some(found)) if found.path == user.user_path() && !mark.is_after(&found) => {}
         Ok(Some(_) | None) => return refuse(context, user, verdict).await,
         Err(CallError::Refused(refusal)) if !refusal.is_transient() => {
             return refuse(context, user, verdict).await;
@@ -188,8 +194,8 @@ async fn withdraw(
     let found = cluster::find(context, name, &cluster_namespace, &namespace, true).await?;
     let FoundCluster::Usable(usable) = found else { return refuse(context, user, verdict).await };
     let suspended = async {
-        match iam::user_path(&usable.calls, &user.user_name()).await? {
-            Some(path) if path == user.user_path() => suspend(user, &usable).await,
+        match iam::user(&usable.calls, &user.user_name()).await? {
+            Some(found) if found.path == user.user_path() => suspend(user, &usable).await,
             Some(_) | None => Ok(()),
         }
     };
@@ -231,17 +237,20 @@ async fn synchronise(
 ) -> Result<Result<UserReport, CallError>, ReconcileError> {
     let ready = AccessCondition::Ready;
     let user = valid.user.user_name();
-    match ensure_user(valid.user, usable).await {
-        Ok(None) => {}
-        Ok(Some(path)) => {
+    let mark = UserMark::of(context, valid.user).await?;
+    let is_ended = match owner::ensure(valid.user, &mark, usable).await {
+        Ok(EnsuredUser::Own { is_ended }) => is_ended,
+        Ok(EnsuredUser::Foreign(path)) => {
             let message = format!("user {user} is there with the path {path} and not this object's");
             let verdicts =
                 vec![Verdict::bad(ready, AccessReason::NameTaken, message), Verdict::not_deleted()];
             return Ok(Ok(UserReport { verdicts, ..UserReport::default() }));
         }
         Err(error) => return Ok(Err(error)),
-    }
-    let suspended = valid.user.spec.suspended;
+    };
+    // Keys that were taken from an object that is gone are not given back to what is remembered of it.
+    let is_gone = is_ended && !owner::is_there(context, valid.user).await?;
+    let suspended = valid.user.spec.suspended || is_gone;
     if suspended && let Err(error) = suspend(valid.user, usable).await {
         return Ok(Err(error));
     }
@@ -257,7 +266,7 @@ async fn synchronise(
         let last = valid.user.status.clone().unwrap_or_default();
         Ok((suspended_verdict(), last.access_key_id, last.former_key))
     } else {
-        Box::pin(ensure_key(context, valid, usable, &grants)).await?
+        Box::pin(ensure_key(context, valid, usable, &grants, is_ended)).await?
     };
     let (key, access_key_id, former_key) = match ensured {
         Ok(ensured) => ensured,
@@ -281,33 +290,22 @@ async fn synchronise(
     }))
 }
 
-/// Makes the user where it is not there; returns the path of one that is another's.
-async fn ensure_user(user: &BucketUser, usable: &UsableCluster) -> Result<Option<String>, CallError> {
-    let (name, path) = (user.user_name(), user.user_path());
-    let found = if let Some(found) = iam::user_path(&usable.calls, &name).await? {
-        found
-    } else {
-        iam::create_user(&usable.calls, &name, &path).await?;
-        // Another may have made one of that name meanwhile.
-        iam::user_path(&usable.calls, &name).await?.ok_or(CallError::Malformed("CreateUser"))?
-    };
-    Ok((found != path).then_some(found))
-}
-
 type EnsuredKey = (Verdict, Option<String>, Option<FormerKey>);
 
-/// Makes the Secret hold a key that works.
+/// Makes the Secret hold a key that works. Keys of a user that a sweep ended are as suspended ones.
 async fn ensure_key(
     context: &Context,
     valid: &ValidUser<'_>,
     usable: &UsableCluster,
     grants: &Grants,
+    is_ended: bool,
 ) -> Result<Result<EnsuredKey, CallError>, ReconcileError> {
     let user = valid.user;
     let condition = AccessCondition::KeyReady;
     let name = user.secret_name();
     let api: Api<Secret> = Api::namespaced(context.client.clone(), &user.namespace().unwrap_or_default());
-    let last = user.status.clone().unwrap_or_default();
+    let mut last = user.status.clone().unwrap_or_default();
+    last.suspended |= is_ended;
     let taken = || {
         let message = format!("Secret {name} is there and not this object's: delete it, or name another one");
         let verdict = Verdict::bad(condition, AccessReason::NameTaken, message);
@@ -352,6 +350,9 @@ async fn ensure_key(
     if !write_secret(&api, found.as_ref(), secret).await? {
         let removed = iam::remove_key(&usable.calls, &user.user_name(), &key.id).await;
         return Ok(removed.map(|()| taken()));
+    }
+    if is_ended && let Err(error) = owner::resume(user, usable).await {
+        return Ok(Err(error));
     }
     let (reason, message) = match &former {
         Some(former) => {
@@ -440,8 +441,8 @@ async fn deletion_blocked(user: &BucketUser, found: FoundCluster) -> Option<(Acc
         FoundCluster::Gone(_) => return None,
     };
     let deleted = async {
-        match iam::user_path(&usable.calls, &user.user_name()).await? {
-            Some(path) if path == user.user_path() => {
+        match iam::user(&usable.calls, &user.user_name()).await? {
+            Some(found) if found.path == user.user_path() => {
                 policies::remove(user, &usable).await?;
                 iam::delete_user(&usable.calls, &user.user_name()).await
             }

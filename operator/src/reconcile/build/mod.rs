@@ -44,6 +44,8 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     children.push(parts.owned::<Secret>(&names.node_credentials(), secrets::node_credentials(&parts)));
     children.push(parts.kept::<Secret>(&names.master_key(), secrets::master_key(&parts)));
     children.push(parts.owned::<Secret>(&names.certificates(pool), secrets::certificates(&parts)));
+    let admin = material.admin.as_ref().map(|admin| secrets::admin(&parts, admin));
+    children.extend(admin.map(|body| parts.owned::<Secret>(&names.admin_certificate(), body)));
     children
         .push(parts.owned::<ServiceAccount>(&names.node(), json!({"automountServiceAccountToken": false})));
     // A pod mounts the configuration that it was made with: another one has another name.

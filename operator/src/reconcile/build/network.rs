@@ -75,14 +75,15 @@ pub(super) fn iam_service(parts: &ChildParts<'_>) -> Value {
     json!({"spec": {"type": "ClusterIP", "selector": parts.valid.names().selector(), "ports": [port]}})
 }
 
-/// The node port is open to the cluster's nodes and to operators, the admin port to scrapers, S3 and IAM to
-/// all.
+/// The node port is open to the cluster's nodes, to operators and to the namespace's pods of admins, the
+/// admin port to scrapers, S3 and IAM to all.
 pub(super) fn policy(parts: &ChildParts<'_>) -> Value {
     let operator = json!({
         "namespaceSelector": {},
         "podSelector": {"matchLabels": {"app.kubernetes.io/name": names::OPERATOR_NAME}},
     });
     let nodes = json!({"podSelector": {"matchLabels": parts.valid.names().selector()}});
+    let admins = json!({"podSelector": {"matchLabels": {names::ADMIN_LABEL: "true"}}});
     let scrapers =
         json!({"namespaceSelector": {}, "podSelector": {"matchLabels": {names::SCRAPER_LABEL: "true"}}});
     let cidrs = &parts.valid.cluster().spec.network_policy.admin_cidrs;
@@ -96,7 +97,7 @@ pub(super) fn policy(parts: &ChildParts<'_>) -> Value {
         "podSelector": {"matchLabels": parts.valid.names().selector()},
         "policyTypes": ["Ingress"],
         "ingress": [
-            {"from": [nodes, operator], "ports": [{"port": NODE_PORT, "protocol": "TCP"}]},
+            {"from": [nodes, operator, admins], "ports": [{"port": NODE_PORT, "protocol": "TCP"}]},
             {"from": scrapers, "ports": [{"port": ADMIN_PORT, "protocol": "TCP"}]},
             {"ports": open},
         ],

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::parts::ChildParts;
 use crate::names;
+use crate::reconcile::material::AdminCertificate;
 use crate::reconcile::plan::Seeds;
 use crate::secret_text::{AcceptedCredentials, MasterKey, RootCredentials, SecretText};
 
@@ -57,6 +58,18 @@ pub(super) fn certificates(parts: &ChildParts<'_>) -> Value {
     let pods =
         parts.material.certificates.iter().map(|(key, SecretText(text))| (key.as_str(), text.as_str()));
     data("Opaque", pods.chain([authority]))
+}
+
+/// The certificate of an admin, and the CAs of the nodes.
+pub(super) fn admin(parts: &ChildParts<'_>, admin: &AdminCertificate) -> Value {
+    let bundle = parts.material.authority.bundle();
+    let AdminCertificate { certificate, key: SecretText(key) } = admin;
+    let texts = [
+        (names::TLS_CERTIFICATE, certificate.as_str()),
+        (names::TLS_KEY, key.as_str()),
+        (names::CA_CERTIFICATE, bundle.as_str()),
+    ];
+    data("kubernetes.io/tls", texts)
 }
 
 pub(super) fn data<'a>(kind: &str, texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {

@@ -16,10 +16,11 @@ use crate::reconcile::plan::Plan;
 use crate::reconcile::s3_tls::S3Serving;
 
 /// Parts of the specification that reach no pod, each as its path. Another part counts as an input.
-const OF_NO_POD: [&[&str]; 9] = [
+const OF_NO_POD: [&[&str]; 10] = [
     &["paused"],
     &["upgrade"],
     &["bucketNamespaces"],
+    &["adminCertificate"],
     &["bucketUsers"],
     &["networkPolicy"],
     &["deletionPolicy"],
@@ -89,6 +90,8 @@ pub(super) fn digests(cluster: &StorageCluster, plan: &Plan, material: &Material
         certificates_digest,
         certificates: _,
         s3,
+        // It is in no pod.
+        admin: _,
     } = material;
     let mut fixed = cluster.clone();
     fixed.spec.config = without_hot(&cluster.spec.config);
@@ -270,11 +273,12 @@ mod tests {
         for change in of_pods {
             assert_ne!(of(&cluster(change), "1", "digest"), before);
         }
-        let of_no_pod: [fn(&mut Value); 8] = [
+        let of_no_pod: [fn(&mut Value); 9] = [
             |document| document["metadata"]["annotations"] = json!({"other": "now"}),
             |document| document["spec"]["paused"] = json!(true),
             |document| document["spec"]["upgrade"] = json!({"healthTimeout": "1h", "followOperator": true}),
             |document| document["spec"]["bucketNamespaces"] = json!(["*"]),
+            |document| document["spec"]["adminCertificate"] = json!({"enabled": true}),
             |document| document["spec"]["networkPolicy"] = json!({"enabled": false}),
             |document| document["spec"]["gateway"]["service"] = json!({"type": "NodePort"}),
             |document| document["spec"]["image"]["tag"] = json!("as the plan says"),

@@ -1,6 +1,7 @@
 //! The operator against an API server in memory: whole reconciles, faults on the way, and two operators
 //! that want to lead.
 
+mod admin;
 mod drift;
 mod faults;
 mod foreign_template;
@@ -26,6 +27,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Recorder, Reporter};
 use serde_json::{Value, json};
 use sherd_operator::api::{ClusterStatus, ConditionType, StorageCluster};
+use sherd_operator::buckets::UserTurns;
 use sherd_operator::controller::{self, WatchedNamespaces};
 use sherd_operator::lease::{NamespaceClaim, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
@@ -124,6 +126,7 @@ fn context(server: &ApiServer) -> Context {
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),
         refusals: EvictionRefusals::default(),
+        turns: UserTurns::default(),
         partial_reports: PartialReports::default(),
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(1_800_000_000).expect("a time"),

@@ -171,8 +171,10 @@ impl State {
         if let Some(object) = self.objects.get(path) {
             return success(object);
         }
-        // The name of a collection stands behind its namespace.
-        if path.rsplit('/').nth(2) != Some("namespaces") {
+        // The name of a collection stands behind its namespace; that of all namespaces behind the version.
+        let (group, kind) = path.rsplit_once('/').unwrap_or_default();
+        let is_of_all = ["bucketusers"].contains(&kind) && !path.contains("/namespaces/");
+        if path.rsplit('/').nth(2) != Some("namespaces") && !is_of_all {
             return refusal(404, path);
         }
         let selector = query.split('&').find_map(|part| part.strip_prefix("labelSelector="));
@@ -189,7 +191,11 @@ impl State {
             })
         };
         let below = format!("{path}/");
-        let found = self.objects.iter().filter(|(at, one)| at.starts_with(&below) && selected(one));
+        let is_below = |at: &str| {
+            let is_of_kind = is_of_all && at.starts_with(group) && at.rsplit('/').nth(1) == Some(kind);
+            is_of_kind || at.starts_with(&below)
+        };
+        let found = self.objects.iter().filter(|(at, one)| is_below(at) && selected(one));
         let found: Vec<&Value> = found.map(|(_, one)| one).collect();
         success(
             &json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": found}),

@@ -47,7 +47,7 @@ async fn a_bucket_is_made_with_its_mark_and_configured_and_a_second_look_changes
     says(&server, PHOTOS, READY, "True", "AsAsked");
     says(&server, PHOTOS, AccessCondition::PolicyApplied, "True", "AsAsked");
     let bucket = store.bucket("photos").expect("made");
-    assert_eq!(bucket.tags[MARK], "storage/photos");
+    assert_eq!(bucket.tags[MARK], "storage/photos/storage-0");
     assert_eq!(bucket.tags["team"], "blue");
     assert_eq!(
         bucket.documents["publicAccessBlock"],
@@ -82,7 +82,8 @@ async fn what_the_object_names_is_put_back_and_all_else_stays() {
         let mut state = store.state.lock();
         let bucket = state.buckets.get_mut("photos").expect("there");
         bucket.tags =
-            [("mine".to_owned(), "yes".to_owned()), (MARK.to_owned(), "storage/photos".to_owned())].into();
+            [("mine".to_owned(), "yes".to_owned()), (MARK.to_owned(), "storage/photos/storage-0".to_owned())]
+                .into();
         bucket.documents.clear();
         bucket.documents.insert("policy".to_owned(), "{}".to_owned());
     }
@@ -90,7 +91,10 @@ async fn what_the_object_names_is_put_back_and_all_else_stays() {
     let mended = store.bucket("photos").expect("there");
     assert_eq!(mended.documents, asked.documents);
     assert_eq!(mended.tags["mine"], "yes", "another's tag");
-    assert_eq!((mended.tags[MARK].as_str(), mended.tags["team"].as_str()), ("storage/photos", "blue"));
+    assert_eq!(
+        (mended.tags[MARK].as_str(), mended.tags["team"].as_str()),
+        ("storage/photos/storage-0", "blue")
+    );
 
     put(&server, PHOTOS, "Bucket", json!({}));
     server.delete(PHOTOS);
@@ -186,7 +190,7 @@ async fn a_bucket_that_is_there_is_taken_only_by_adoption() {
     step(&server, &store, PHOTOS).await.expect("reconciled");
     says(&server, PHOTOS, READY, "True", "AsAsked");
     let tags = store.bucket("photos").expect("there").tags;
-    assert_eq!((tags["mine"].as_str(), tags[MARK].as_str()), ("yes", "storage/photos"));
+    assert_eq!((tags["mine"].as_str(), tags[MARK].as_str()), ("yes", "storage/photos/storage-0"));
 }
 
 /// A status lasts longer than a bucket, and others may write it.

@@ -4,7 +4,9 @@ mod buckets;
 mod claims;
 mod keys;
 mod rights;
+mod sweep;
 pub(crate) mod store;
+mod tenants;
 mod users;
 
 use std::cell::Cell;
@@ -17,6 +19,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::AccessCondition;
+use sherd_operator::buckets::UserTurns;
 use sherd_operator::lease::NamespaceLeases;
 use sherd_operator::metrics::Metrics;
 use sherd_operator::reconcile::cache::ObjectCache;
@@ -59,6 +62,7 @@ fn context(server: &ApiServer, store: &ScriptedStore) -> Context {
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),
         refusals: EvictionRefusals::default(),
+        turns: UserTurns::default(),
         partial_reports: PartialReports::default(),
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(NOW.get()).expect("a time"),
@@ -118,6 +122,9 @@ fn put(server: &ApiServer, path: &str, kind: &str, mut spec: Value) {
     }
     let parts: Vec<&str> = path.split('/').collect();
     let (namespace, name) = (parts[5], parts[7]);
+    if server.get(&format!("/api/v1/namespaces/{namespace}")).is_none() {
+        put_namespace(server, namespace, "0");
+    }
     server.put(
         path,
         json!({
@@ -129,6 +136,15 @@ fn put(server: &ApiServer, path: &str, kind: &str, mut spec: Value) {
             },
             "spec": spec,
         }),
+    );
+}
+
+/// Makes a namespace; `life` differs between two of one name.
+fn put_namespace(server: &ApiServer, namespace: &str, life: &str) {
+    let metadata = json!({"name": namespace, "uid": format!("{namespace}-{life}")});
+    server.put(
+        &format!("/api/v1/namespaces/{namespace}"),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}),
     );
 }
 

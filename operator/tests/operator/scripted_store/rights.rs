@@ -50,7 +50,7 @@ async fn rights_are_the_documents_that_the_page_promises() {
         assert_eq!(allowed["Resource"], json!(["arn:aws:s3:::photos/*", "arn:aws:s3:::photos"]));
         assert_eq!(
             allowed["Condition"],
-            json!({"StringEquals": {"s3:BucketTag/sherd.dev/bucket": ["team/photos"]}}),
+            json!({"StringEquals": {"s3:BucketTag/sherd.dev/bucket": ["team/photos/team-0"]}}),
             "a bucket that another makes of its name is another one"
         );
         assert_eq!(denied["Effect"], "Deny");
@@ -68,8 +68,12 @@ async fn sixty_four_buckets_of_the_longest_names_have_any_access() {
         let mut grants = Vec::new();
         for number in 0..64_usize {
             let name = format!("{number:0>63}");
-            a_bucket(&server, &store, &PHOTOS.replace("photos", &name), json!({}));
-            grants.push(json!({"bucketRef": {"name": name}, "access": accesses[number % accesses.len()]}));
+            // With it a mark is as long as those of the longest names of namespaces.
+            let namespace = "n".repeat(49);
+            let path = PHOTOS.replace("team", &namespace).replace("photos", &name);
+            a_bucket(&server, &store, &path, json!({"allowedNamespaces": ["team"]}));
+            let reference = json!({"name": name, "namespace": namespace});
+            grants.push(json!({"bucketRef": reference, "access": accesses[number % accesses.len()]}));
         }
         put(&server, APP, "BucketUser", json!({"buckets": grants}));
         step(&server, &store).await.expect("reconciled");
@@ -258,11 +262,11 @@ async fn rights_and_documents_end_with_the_mark_of_their_bucket() {
         rights.decide(action, resource, &MarkFact(mark))
     };
     for action in ["s3:GetObject", "s3:ListBucket", "s3:PutBucketPolicy"] {
-        assert_eq!(decide(action, "team/photos"), Verdict::Allowed, "{action}");
-        assert_eq!(decide(action, "other/photos"), Verdict::DeniedImplicitly, "{action}");
+        assert_eq!(decide(action, "team/photos/team-0"), Verdict::Allowed, "{action}");
+        assert_eq!(decide(action, "team/photos/team-1"), Verdict::DeniedImplicitly, "{action}");
         assert_eq!(decide(action, ""), Verdict::DeniedImplicitly, "{action}");
     }
-    assert_eq!(decide("s3:DeleteBucket", "team/photos"), Verdict::DeniedExplicitly);
+    assert_eq!(decide("s3:DeleteBucket", "team/photos/team-0"), Verdict::DeniedExplicitly);
 }
 
 /// Rights were one inline policy once.
@@ -417,7 +421,7 @@ async fn a_document_goes_no_further_than_the_buckets() {
         if document["Statement"]["Effect"] == "Allow" {
             // It ends with the bucket, as the right does.
             bound["Statement"]["Condition"] =
-                json!({"StringEquals": {"s3:BucketTag/sherd.dev/bucket": ["team/photos"]}});
+                json!({"StringEquals": {"s3:BucketTag/sherd.dev/bucket": ["team/photos/team-0"]}});
         }
         assert_eq!(policy(&store, "policy"), Some(bound));
         // With the right the document goes, though it was taken before.

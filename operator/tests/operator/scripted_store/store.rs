@@ -27,6 +27,7 @@ pub(crate) struct ScriptedBucket {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ScriptedUser {
     pub(crate) path: String,
+    pub(crate) tags: BTreeMap<String, String>,
     pub(crate) policies: BTreeMap<String, String>,
     /// ARNs of managed policies.
     pub(crate) attached: Vec<String>,
@@ -234,8 +235,12 @@ impl StoreState {
             if self.users.contains_key(&name) {
                 return refused(409, "EntityAlreadyExists", "it exists");
             }
-            self.users.insert(name, ScriptedUser { path: part("Path"), ..ScriptedUser::default() });
+            let user = ScriptedUser { path: part("Path"), tags: tags_in(form), ..ScriptedUser::default() };
+            self.users.insert(name, user);
             return success(String::new());
+        }
+        if action == "ListUsers" {
+            return self.list_users(&part("PathPrefix"), &part("Marker"));
         }
         let made = format!("AKIA{:016}", self.keys_made + 1);
         let Some(user) = self.users.get_mut(&name) else {
@@ -245,9 +250,11 @@ impl StoreState {
             let is_there = self.managed.contains_key(&part("PolicyArn"));
             return user.attachment(&action, part("PolicyArn"), is_there);
         }
+        if let Some(answer) = user.record(&action, form) {
+            return answer;
+        }
         let key = part("AccessKeyId");
         match action.as_str() {
-            "GetUser" => success(branch("R", [branch("User", [leaf("Path", &user.path)])])),
             "ListAccessKeys" => {
                 let member = |(id, active): &(String, bool)| {
                     let status = if *active { "Active" } else { "Inactive" };
@@ -275,14 +282,6 @@ impl StoreState {
                 user.keys.retain(|(id, _)| *id != key);
                 success(String::new())
             }
-            "ListGroupsForUser" => {
-                let groups = user.groups.iter().map(|name| branch("member", [leaf("GroupName", name)]));
-                success(branch("R", [branch("Groups", groups)]))
-            }
-            "RemoveUserFromGroup" => {
-                user.groups.retain(|group| *group != part("GroupName"));
-                success(String::new())
-            }
             "DeleteUser" if user.has_belongings() => {
                 refused(409, "DeleteConflict", "it has keys, policies or groups")
             }
@@ -295,7 +294,32 @@ impl StoreState {
     }
 }
 
+/// The tags of a form.
+fn tags_in(form: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let tag = |number: usize| {
+        let part = |part: &str| form.get(&format!("Tags.member.{number}.{part}")).cloned();
+        Some((part("Key")?, part("Value")?))
+    };
+    (1..).map_while(tag).collect()
+}
+
 impl StoreState {
+    /// A page of two users.
+    fn list_users(&self, prefix: &str, marker: &str) -> StoreAnswer {
+        let is_listed =
+            |(name, user): &(&String, &ScriptedUser)| user.path.starts_with(prefix) && name.as_str() > marker;
+        let found: Vec<_> = self.users.iter().filter(is_listed).take(3).collect();
+        let member = |(name, user): &(&String, &ScriptedUser)| {
+            branch("member", [leaf("Path", &user.path), leaf("UserName", name)])
+        };
+        let mut parts = vec![branch("Users", found.iter().take(2).map(member))];
+        parts.push(leaf("IsTruncated", &(found.len() > 2).to_string()));
+        if let (Some((last, _)), 3..) = (found.get(1), found.len()) {
+            parts.push(leaf("Marker", last));
+        }
+        success(branch("R", parts))
+    }
+
     /// The requests of managed policies.
     fn managed(&mut self, action: &str, form: &BTreeMap<String, String>) -> StoreAnswer {
         let part = |name: &str| form.get(name).cloned().unwrap_or_default();
@@ -362,6 +386,36 @@ impl ScriptedUser {
     fn has_belongings(&self) -> bool {
         let lists = [self.keys.is_empty(), self.policies.is_empty(), self.attached.is_empty()];
         lists.contains(&false) || !self.groups.is_empty()
+    }
+
+    /// The requests of a user's own record: its tags and groups.
+    fn record(&mut self, action: &str, form: &BTreeMap<String, String>) -> Option<StoreAnswer> {
+        Some(match action {
+            "GetUser" => {
+                let tag = |(key, value): (&String, &String)| {
+                    branch("member", [leaf("Key", key), leaf("Value", value)])
+                };
+                let tags = branch("Tags", self.tags.iter().map(tag));
+                success(branch("R", [branch("User", [leaf("Path", &self.path), tags])]))
+            }
+            "TagUser" => {
+                self.tags.extend(tags_in(form));
+                success(String::new())
+            }
+            "UntagUser" => {
+                self.tags.remove(&form["TagKeys.member.1"]);
+                success(String::new())
+            }
+            "ListGroupsForUser" => {
+                let groups = self.groups.iter().map(|name| branch("member", [leaf("GroupName", name)]));
+                success(branch("R", [branch("Groups", groups)]))
+            }
+            "RemoveUserFromGroup" => {
+                self.groups.retain(|group| *group != form["GroupName"]);
+                success(String::new())
+            }
+            _ => return None,
+        })
     }
 
     /// The requests of managed policies that a user has.

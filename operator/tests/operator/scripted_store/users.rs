@@ -28,7 +28,8 @@ pub(super) async fn step(server: &ApiServer, store: &ScriptedStore) -> Result<Ne
 pub(super) fn a_bucket(server: &ApiServer, store: &ScriptedStore, path: &str, spec: Value) {
     put(server, path, "Bucket", spec);
     let parts: Vec<&str> = path.split('/').collect();
-    let tags = [("sherd.dev/bucket".to_owned(), format!("{}/{}", parts[5], parts[7]))].into();
+    let mark = format!("{0}/{1}/{0}-0", parts[5], parts[7]);
+    let tags = [("sherd.dev/bucket".to_owned(), mark)].into();
     let bucket = ScriptedBucket { tags, ..ScriptedBucket::default() };
     store.state.lock().buckets.insert(parts[7].to_owned(), bucket);
 }
@@ -78,6 +79,8 @@ async fn a_user_gets_rights_and_a_secret_and_a_second_look_changes_nothing() {
     says(&server, APP, READY, "True", "AsAsked");
     let user = store.user("team.app").expect("made");
     assert_eq!(user.path, "/kubernetes/team/");
+    let mark = ("sherd.dev/bucket-user".to_owned(), "team-0/uid-of-team-app".to_owned());
+    assert_eq!(user.tags, [mark].into());
     let secret = secret(&server);
     let expected = [
         ("AWS_ACCESS_KEY_ID", "AKIA0000000000000001"),
