@@ -15,12 +15,12 @@ use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 use crate::operator_upgrade::OlderRelease;
 use crate::{
     buckets, claims, credentials, drift, hot, monitoring, one_host, operator_kill, operator_upgrade, quota,
-    rollouts, tls, trust,
+    rollouts, tls, trust, withdrawal,
 };
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
 
-const CLUSTER: &str = "demo";
+pub(crate) const CLUSTER: &str = "demo";
 const PODS: &str = "app.kubernetes.io/name=sherd-node,sherd.dev/cluster=demo";
 pub(crate) const OPERATORS: &str = "app.kubernetes.io/name=sherd-operator";
 /// How long a cluster may take to be ready, or to heal: generous, for a machine that builds and tests
@@ -541,11 +541,7 @@ impl Story {
         let data = |name: &&str| Some(self.namespace.get("secret", name)?["data"].clone());
         let before: Vec<_> = secrets.iter().map(data).collect();
         self.namespace.kubectl(&["delete", "storagecluster", CLUSTER])?;
-        wait_for("pods are gone", READY, || {
-            let pods = self.namespace.names("pod", PODS).map_err(|error| error.to_string())?;
-            if pods.is_empty() { Ok(()) } else { Err(format!("{pods:?}")) }
-        })
-        .await?;
+        self.pods_are_gone().await?;
         let claims = self.namespace.names("persistentvolumeclaim", "sherd.dev/cluster=demo")?;
         if claims.len() != 4 {
             return Err(format!("{claims:?} are left").into());
@@ -558,6 +554,28 @@ impl Story {
             return Err("CA, credentials or master key are others".into());
         }
         self.kept_object_is_there().await
+    }
+
+    pub(crate) async fn takes_withdrawn_rights_away(&mut self) -> CaseResult {
+        let withdrawal = withdrawal::Withdrawal::new(&self.namespace, &self.endpoint)?;
+        let by_lease = withdrawal.by_lease().await?;
+        let by_finalizer = withdrawal.by_finalizer().await?;
+        let adopt = async || {
+            self.pods_are_gone().await?;
+            self.namespace.apply(&std::fs::read_to_string(root().join("deploy/examples/minimal.yaml"))?)?;
+            self.ready(READY).await?;
+            Ok(String::new())
+        };
+        let by_cluster = withdrawal.by_cluster(adopt).await?;
+        Ok(format!("by a Lease {by_lease}, a finalizer {by_finalizer}, a cluster {by_cluster}"))
+    }
+
+    async fn pods_are_gone(&self) -> Result<Duration, String> {
+        let look = || {
+            let pods = self.namespace.names("pod", PODS).map_err(|error| error.to_string())?;
+            if pods.is_empty() { Ok(()) } else { Err(format!("{pods:?}")) }
+        };
+        wait_for("pods are gone", READY, look).await
     }
 
     pub(crate) async fn names_what_lost_claims_cost(&mut self) -> CaseResult {

@@ -24,6 +24,7 @@ mod rollouts;
 mod tls;
 mod trust;
 mod watched;
+mod withdrawal;
 
 use std::time::Instant;
 
@@ -108,6 +109,7 @@ async fn cases_of(story: &mut Story, labels: &Labels) -> Vec<String> {
     case!("drain", drains_host_after_host);
     long_case!("tls", serves_s3_over_tls);
     case!("metrics", is_scraped_by_prometheus);
+    long_case!("withdrawal", takes_withdrawn_rights_away);
     case!("adopt", keeps_data_when_it_is_deleted_and_adopts_it_again);
     long_case!("claims", names_what_lost_claims_cost);
     case!("adopt", leaves_data_and_definition_when_the_chart_goes);
