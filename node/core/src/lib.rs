@@ -12,6 +12,7 @@
 pub mod env;
 pub mod limits;
 pub mod id;
+pub mod sender;
 pub mod codec;
 pub mod checksum;
 pub mod md5;

@@ -5,9 +5,9 @@
 //! flood makes thousands of connections give way in a second.
 
 use std::io;
-use std::net::IpAddr;
 
 use crate::server::limits::LOGGED_EVERY;
+use sherd_core::sender::SenderNetwork;
 use tokio::time::Instant;
 
 #[derive(Debug, Default)]
@@ -26,8 +26,8 @@ impl Shortage {
         }
     }
 
-    /// Notes that a connection of an address, of those with no request under way, gave way to another.
-    pub(super) fn gave_way(&mut self, listener: &'static str, from: IpAddr) {
+    /// Notes that a connection of a network, of those with no request under way, gave way to another.
+    pub(super) fn gave_way(&mut self, listener: &'static str, from: SenderNetwork) {
         if let Some(more) = self.places.count(Instant::now()) {
             tracing::warn!(listener, %from, more, "places are few: a connection without a request gave way");
         }

@@ -243,6 +243,7 @@ mod tests {
     use http_body_util::Full;
 
     use super::*;
+    use sherd_core::sender::SenderNetwork;
     use sherd_net::tls::ConnectionPlaces;
 
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!(kept.taken_from(), None);
         drop(kept);
         assert!(exchange.all_is_sent() && exchange.waits_for_head());
-        assert_eq!(places.take(LOCAL).taken_from(), Some(LOCAL));
+        assert_eq!(places.take(LOCAL).taken_from(), Some(SenderNetwork::of(LOCAL)));
         assert!(!exchange.begin(&request(Method::GET, ""), false), "its place is another's");
     }
 }

@@ -117,6 +117,7 @@ const HOUSES: [House; 7] = [
             "checksum",
             "codec",
             "env",
+            "sender",
             "id",
             "limits",
         ],

@@ -2,9 +2,9 @@
 //!
 //! Any program that reaches a port can open connections and send nothing. A listener that waited until one of
 //! them gives up would be closed to all others for as long as such connections are opened. So where the
-//! places get few, the connection gives way that has waited longest of the address with the most that wait:
-//! an honest handshake or head takes milliseconds, and one from another address than the flood's never gives
-//! way before the flood's.
+//! places get few, the connection gives way that has waited longest of the [`SenderNetwork`] with the most
+//! that wait: an honest handshake or head takes milliseconds, and one from another network than the flood's
+//! never gives way before the flood's.
 //!
 //! A place may be kept meanwhile: one with a request under way gives way to nothing. Used by `rpc` for
 //! handshakes, and by `server` for handshakes and for its connections.
@@ -15,6 +15,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use sherd_core::sender::SenderNetwork;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -38,25 +39,25 @@ struct TakenPlaces {
     count: usize,
     /// Of these, those that are lost: their connections are about to close.
     lost_count: usize,
-    /// Those that may give way: of each address, by number, the one that has waited longest first.
-    waiting: HashMap<IpAddr, BTreeMap<u64, CancellationToken>>,
-    /// The same addresses. The last one is the next to lose a place.
+    /// Those that may give way: of each network, by number, the one that has waited longest first.
+    waiting: HashMap<SenderNetwork, BTreeMap<u64, CancellationToken>>,
+    /// The same networks. The last one is the next to lose a place.
     ranks: BTreeSet<Rank>,
     next: u64,
 }
 
-/// An address among those that may lose a place: the more wait, and the longer the oldest does, the sooner.
-type Rank = (usize, Reverse<u64>, IpAddr);
+/// A network among those that may lose a place: the more wait, and the longer the oldest does, the sooner.
+type Rank = (usize, Reverse<u64>, SenderNetwork);
 
 /// A place, free again when it is dropped. A new one may give way.
 #[derive(Debug)]
 pub struct ConnectionPlace {
     places: ConnectionPlaces,
-    from: IpAddr,
+    from: SenderNetwork,
     /// Its number among those that may give way; none while it is kept.
     number: Mutex<Option<u64>>,
     lost: CancellationToken,
-    taken_from: Option<IpAddr>,
+    taken_from: Option<SenderNetwork>,
 }
 
 impl ConnectionPlaces {
@@ -88,13 +89,13 @@ impl ConnectionPlaces {
     /// is lost that may give way.
     #[must_use]
     pub fn take(&self, from: IpAddr) -> ConnectionPlace {
-        self.take_under(&mut self.0.taken.lock(), from, None)
+        self.take_under(&mut self.0.taken.lock(), SenderNetwork::of(from), None)
     }
 
     /// Takes a place as [`Self::take`] does. While all are kept, or their connections not closed yet, it
     /// waits for one: never are more than the maximum open. Cancel-safe.
     pub async fn take_when_free(&self, from: IpAddr) -> ConnectionPlace {
-        let mut taken_from = None;
+        let (from, mut taken_from) = (SenderNetwork::of(from), None);
         loop {
             {
                 let mut taken = self.0.taken.lock();
@@ -113,8 +114,8 @@ impl ConnectionPlaces {
     fn take_under(
         &self,
         taken: &mut TakenPlaces,
-        from: IpAddr,
-        taken_from: Option<IpAddr>,
+        from: SenderNetwork,
+        taken_from: Option<SenderNetwork>,
     ) -> ConnectionPlace {
         let is_crowded = taken.count - taken.lost_count >= taken.crowded_at;
         let taken_from = if is_crowded { taken_from.or_else(|| taken.give_way()) } else { taken_from };
@@ -147,17 +148,17 @@ impl TakenPlaces {
     }
 
     /// Adds a place to those that may give way, as the one that has waited least.
-    fn wait(&mut self, from: IpAddr, lost: CancellationToken) -> u64 {
+    fn wait(&mut self, from: SenderNetwork, lost: CancellationToken) -> u64 {
         let number = self.next;
         self.next += 1;
         self.change(from, |waiting| waiting.insert(number, lost));
         number
     }
 
-    /// Changes which places of an address may give way.
+    /// Changes which places of a network may give way.
     fn change<T>(
         &mut self,
-        from: IpAddr,
+        from: SenderNetwork,
         change: impl FnOnce(&mut BTreeMap<u64, CancellationToken>) -> T,
     ) -> T {
         let rank = |waiting: &BTreeMap<u64, CancellationToken>| {
@@ -179,9 +180,9 @@ impl TakenPlaces {
         changed
     }
 
-    /// Ends the place that has waited longest of the address with the most, and of several such addresses the
+    /// Ends the place that has waited longest of the network with the most, and of several such networks the
     /// one that has waited longest of all.
-    fn give_way(&mut self) -> Option<IpAddr> {
+    fn give_way(&mut self) -> Option<SenderNetwork> {
         let &(_, Reverse(oldest), from) = self.ranks.last()?;
         if let Some(lost) = self.change(from, |waiting| waiting.remove(&oldest)) {
             lost.cancel();
@@ -197,9 +198,9 @@ impl ConnectionPlace {
         self.lost.cancelled().await;
     }
 
-    /// The address whose connection gave way to this one.
+    /// The network whose connection gave way to this one.
     #[must_use]
-    pub fn taken_from(&self) -> Option<IpAddr> {
+    pub fn taken_from(&self) -> Option<SenderNetwork> {
         self.taken_from
     }
 
@@ -213,7 +214,7 @@ impl ConnectionPlace {
         !self.lost.is_cancelled()
     }
 
-    /// May give way from here on, behind all others of its address.
+    /// May give way from here on, behind all others of its network.
     pub fn offer(&self) {
         let mut taken = self.places.0.taken.lock();
         let mut number = self.number.lock();
@@ -255,7 +256,10 @@ mod tests {
         let flood = [places.take(FLOOD), places.take(FLOOD), places.take(FLOOD)];
         assert!(!is_lost(&peer), "a flood from elsewhere takes nothing from a peer");
         assert_eq!(flood.each_ref().map(is_lost), [true, false, false]);
-        assert_eq!(flood.each_ref().map(ConnectionPlace::taken_from), [None, None, Some(FLOOD)]);
+        assert_eq!(
+            flood.each_ref().map(ConnectionPlace::taken_from),
+            [None, None, Some(SenderNetwork::of(FLOOD))]
+        );
         let second = places.take(PEER);
         assert_eq!(flood.each_ref().map(is_lost), [true, true, false]);
         let third = places.take(PEER);
@@ -302,6 +306,21 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_of_many_addresses_of_one_network_takes_nothing_from_another() {
+        let places = ConnectionPlaces::with_reserve(10, 1);
+        let peer = places.take(PEER);
+        let address = |number: u16| IpAddr::from([0x2001, 0xdb8, 0, number, 0, 0, 0, 1]);
+        let flood: Vec<_> = (0..200).map(|number| places.take(address(number))).collect();
+        assert!(is_lost(&peer), "a network each");
+        drop((peer, flood));
+        let peer = places.take(PEER);
+        let address = |number: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, number, 1]);
+        let flood: Vec<_> = (0..200).map(|number| places.take(address(number))).collect();
+        assert!(!is_lost(&peer), "a network together");
+        assert_eq!(flood.iter().filter(|place| !is_lost(place)).count(), 8);
+    }
+
+    #[test]
     fn a_flood_of_many_addresses_lets_each_newcomer_in() {
         let places = ConnectionPlaces::with_reserve(10, 1);
         let address = |number: u8| IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 1, number));
@@ -323,7 +342,7 @@ mod tests {
         assert!(futures::poll!(next.as_mut()).is_pending() && is_lost(&second), "it is not closed yet");
         drop(second);
         let next = next.await;
-        assert!(next.keep() && next.taken_from() == Some(PEER));
+        assert!(next.keep() && next.taken_from() == Some(SenderNetwork::of(PEER)));
         let mut last = Box::pin(places.take_when_free(PEER));
         assert!(futures::poll!(last.as_mut()).is_pending());
         drop(first);
@@ -360,6 +379,6 @@ mod tests {
         open.remove(0);
         let next = next.await;
         assert_eq!(open.iter().map(is_lost).collect::<Vec<_>>(), [true, false]);
-        assert_eq!(next.taken_from(), Some(FLOOD));
+        assert_eq!(next.taken_from(), Some(SenderNetwork::of(FLOOD)));
     }
 }

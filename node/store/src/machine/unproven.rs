@@ -8,9 +8,9 @@
 //! A bound that unproven senders share with proven ones is one that the unproven use up: with one id of a
 //! key, or with none, and a byte a second. So a new one is never refused for those that hardly move. How slow
 //! one is: its bytes, and some that each has to begin with, over its age and over the number that come from
-//! its address. An honest request whose bytes come at once outlives those that drip, and one from another
-//! address than a flood's outlives the flood. Used by forms and by requests to IAM while their bodies arrive,
-//! and for look-ups of keys.
+//! its [`SenderNetwork`]. An honest request whose bytes come at once outlives those that drip, and one from
+//! another network than a flood's outlives the flood. Used by forms and by requests to IAM while their bodies
+//! arrive, and for look-ups of keys.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -18,6 +18,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use sherd_core::sender::SenderNetwork;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -48,7 +49,7 @@ struct LaneMembers {
 /// A member that may give way.
 #[derive(Debug)]
 struct Arrival {
-    from: IpAddr,
+    from: SenderNetwork,
     since: Instant,
     moved_bytes: u64,
     lost: CancellationToken,
@@ -93,6 +94,7 @@ impl UnprovenLane {
         }
         let (number, lost) = (members.next, CancellationToken::new());
         members.next += 1;
+        let from = SenderNetwork::of(from);
         members.arriving.insert(number, Arrival { from, since: now, moved_bytes: 0, lost: lost.clone() });
         Some(UnprovenPlace { lane: self.clone(), number, is_kept: false, lost })
     }
@@ -101,7 +103,7 @@ impl UnprovenLane {
 impl LaneMembers {
     /// Ends the slowest member, of several the oldest; `false` where none may give way.
     fn give_way(&mut self, now: Instant) -> bool {
-        let mut counts: HashMap<IpAddr, u64> = HashMap::new();
+        let mut counts: HashMap<SenderNetwork, u64> = HashMap::new();
         for arrival in self.arriving.values() {
             *counts.entry(arrival.from).or_default() += 1;
         }
@@ -198,13 +200,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_takes_no_place_from_another_address() {
+    async fn a_flood_takes_no_place_from_another_network() {
         let lane = UnprovenLane::new(32);
         let honest = lane.enter(OTHER).await;
         let mut flood = Vec::new();
-        for _ in 0..500 {
+        for number in 0..500 {
             advance(Duration::from_millis(1)).await;
-            flood.push(lane.enter(FLOOD).await);
+            flood.push(lane.enter(IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, number, 1])).await);
         }
         assert!(!is_lost(&honest), "it is the oldest one, and no byte of it came");
         assert_eq!(flood.iter().filter(|place| is_lost(place)).count(), 500 - 31);
