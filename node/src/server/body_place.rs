@@ -6,7 +6,8 @@
 //! ```
 //! It takes a place again without waiting for one, also where none is free, so that a body that is half there
 //! is never held up by requests that were not begun, and none of that time counts as its client's. Requests
-//! that are not begun wait instead. Bodies that wait are bounded, and the slowest gives way.
+//! that are not begun wait instead. Bodies that wait are bounded, and the slowest gives way. The pace of a
+//! client is that of its connection, over all of its requests.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -75,11 +76,22 @@ impl Drop for PlaceOfRequest {
     }
 }
 
+/// The pace at which the client of a connection sends bodies, over all of its requests: a new request of one
+/// that was slow keeps no place for the time in which nothing would be known of it. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct ConnectionPace(Arc<Mutex<Pace>>);
+
+impl Default for ConnectionPace {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Pace::new(Instant::now()))))
+    }
+}
+
 /// The waits of one body for its client.
 #[derive(Debug)]
 pub(super) struct ClientWaits {
     place: BodyPlace,
-    pace: Pace,
+    pace: ConnectionPace,
     /// Since when it is waited for bytes that did not come yet.
     since: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -88,8 +100,8 @@ pub(super) struct ClientWaits {
 }
 
 impl ClientWaits {
-    pub(super) fn new(place: BodyPlace) -> Self {
-        Self { place, pace: Pace::new(Instant::now()), since: None, timer: None, waiting: None }
+    pub(super) fn new(place: BodyPlace, pace_so_far: ConnectionPace) -> Self {
+        Self { place, pace: pace_so_far, since: None, timer: None, waiting: None }
     }
 
     /// Waits for bytes. Ready when the body has to give way to faster ones.
@@ -99,9 +111,13 @@ impl ClientWaits {
         }
         let now = Instant::now();
         let ends = *self.since.get_or_insert(now) + CLIENT_WAIT_MAX;
-        self.pace.wait(now);
-        let pace = self.pace.bytes_per_second(now);
-        if now < ends && pace.is_none_or(|pace| pace >= SLOW_BODY_BYTES_PER_SECOND) {
+        let (pace, measured) = {
+            let mut pace = self.pace.0.lock();
+            pace.wait(now);
+            let measured = pace.bytes_per_second(now);
+            (pace.clone(), measured)
+        };
+        if now < ends && measured.is_none_or(|measured| measured >= SLOW_BODY_BYTES_PER_SECOND) {
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(ends)));
             // One that was set for an earlier wait runs out first: most waits set none.
             if timer.is_elapsed() {
@@ -111,14 +127,14 @@ impl ClientWaits {
                 return Poll::Pending;
             }
         }
-        let Some(waiting) = self.place.give_back(self.pace.clone(), now) else { return Poll::Ready(()) };
+        let Some(waiting) = self.place.give_back(pace, now) else { return Poll::Ready(()) };
         self.waiting.insert(waiting).poll_gives_way(cx)
     }
 
     /// Takes note of bytes that came, which end a wait.
     pub(super) fn end(&mut self, bytes: usize) {
         self.since = None;
-        self.pace.progress(bytes as u64, Instant::now());
+        self.pace.0.lock().progress(bytes as u64, Instant::now());
         if self.waiting.take().is_some() {
             self.place.take_again();
         }

@@ -19,7 +19,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::body_place::{BodyPlace, ClientWaits};
+use super::body_place::{BodyPlace, ClientWaits, ConnectionPace};
 use super::exchange::Exchange;
 use crate::server::limits::HEAD_READ_BYTES;
 use sherd_s3::audit::record::AuditRecord;
@@ -32,6 +32,7 @@ pub(super) struct BodyState(Arc<Flags>);
 
 #[derive(Debug, Default)]
 struct Flags {
+    pace: ConnectionPace,
     is_unread: AtomicBool,
     is_under_way: AtomicBool,
     has_grown: AtomicBool,
@@ -110,7 +111,7 @@ impl RequestBody {
 impl RequestBody {
     /// Has the place of its request, to give it back while it waits for its client.
     pub(super) fn hold(&mut self, place: BodyPlace) {
-        self.waits = Some(ClientWaits::new(place));
+        self.waits = Some(ClientWaits::new(place, self.state.0.pace.clone()));
     }
 
     /// Its request changes something: its last bytes pass once its client is in no doubt.

@@ -165,3 +165,65 @@ async fn a_slow_client_that_goes_away_leaves_nothing() {
     assert_eq!(node.get().await.0, 200);
     assert_eq!(node.served.end().await, 0);
 }
+
+/// Begins a request with a body of 4 bytes on a connection that stays.
+async fn begin_small(stream: &mut TcpStream) {
+    stream
+        .write_all(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n")
+        .await
+        .expect("the server reads");
+}
+
+/// Sends its body, and reads the answer.
+async fn end_small(stream: &mut TcpStream) {
+    stream.write_all(b"abcd").await.expect("the server reads");
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"done") {
+        assert_ne!(stream.read_buf(&mut answer).await.expect("the connection stays"), 0);
+    }
+}
+
+/// Sends requests whose bodies come just before they would give their places back, for 3.6 s together.
+async fn send_slow_requests(stream: &mut TcpStream) {
+    for _ in 0..4 {
+        begin_small(stream).await;
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        end_small(stream).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_request_of_a_slow_connection_holds_no_place_while_it_waits() {
+    let node = FewPlaces::start(1, 0);
+    let mut slow = node.served.connect().await;
+    send_slow_requests(&mut slow).await;
+    for pause in [0, 1, 5] {
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+        begin_small(&mut slow).await;
+        tokio::time::sleep(AT_ONCE / 2).await;
+        assert_eq!((node.counts(), node.get().await.0), ([0, 0, 1], 200), "{pause} s after the last answer");
+        end_small(&mut slow).await;
+    }
+    drop(slow);
+    assert_eq!(node.served.end().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_request_of_a_slow_connection_gives_way_before_new_connections() {
+    let node = FewPlaces::start(1, 8);
+    let mut slow = node.served.connect().await;
+    send_slow_requests(&mut slow).await;
+    begin_small(&mut slow).await;
+    let mut others = Vec::new();
+    for _ in 0..2 {
+        others.push(node.put(2).await);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    assert_eq!(answer_of(&mut slow).await, 503);
+    assert_eq!((node.counts(), node.metrics.s3.bodies_gave_way.get()), ([0, 0, 2], 1));
+    for other in &mut others {
+        other.write_all(b"xx").await.expect("the server reads");
+        assert_eq!(answer_of(other).await, 200);
+    }
+    assert_eq!(node.served.end().await, 0);
+}

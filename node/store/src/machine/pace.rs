@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use crate::machine::limits::{LOOK_EVERY, PACE_OVER, PAUSE_MIN};
 
-/// The pace of one client: of its reads while an answer is written, or of its writes while a body arrives.
-/// Only the time in which the node waits for it counts.
+/// The pace of one client: of its reads while answers are written, or of its writes while bodies arrive.
+/// Only the time in which the node waits for it counts. One of a connection lasts over its requests.
 #[derive(Debug, Clone)]
 pub struct Pace {
     /// Since the last measurement.
@@ -37,11 +37,12 @@ impl Pace {
         }
     }
 
-    /// A wait begins, or goes on. After a pause it is another request's, of which nothing is known yet.
+    /// A wait begins, or goes on. After a pause it is another request's, which begins with the pace that was
+    /// measured last.
     pub fn wait(&mut self, now: Instant) {
         if self.waits_since.is_none() {
             if now - self.last_progress > PAUSE_MIN {
-                *self = Self::new(now);
+                *self = Self { measured: self.measured, ..Self::new(now) };
             }
             self.waits_since = Some(now);
         }
@@ -111,14 +112,16 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_long_after_the_last_byte_begins_anew() {
+    fn a_wait_long_after_the_last_byte_begins_with_the_pace_that_was_measured() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun);
         pace.wait(begun);
-        pace.progress(1, begun + PACE_OVER);
-        assert_eq!(pace.bytes_per_second(begun + PACE_OVER), Some(0));
+        pace.progress(9, begun + PACE_OVER);
+        assert_eq!(pace.bytes_per_second(begun + PACE_OVER), Some(3));
         let later = begun + PACE_OVER + PAUSE_MIN + SECOND;
         pace.wait(later);
-        assert_eq!(pace.bytes_per_second(later + SECOND), None);
+        assert_eq!(pace.bytes_per_second(later + SECOND), Some(3));
+        pace.progress(1 << 20, later + SECOND);
+        assert_eq!(pace.bytes_per_second(later + SECOND), Some(1 << 20), "it is fast from its bytes on");
     }
 }
