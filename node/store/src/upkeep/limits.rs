@@ -37,6 +37,9 @@ pub(crate) const ROOM_TRIES_AT_ONCE: usize = 256;
 pub(crate) const ROOM_WAIT_MS_MAX: u64 = 3_600_000;
 /// The longest pause between two heals of an entry: 10 minutes. A volume that comes back ends all pauses.
 pub(crate) const HEAL_PAUSE_MS_MAX: u64 = 600_000;
+/// How long an entry that waits for room on full volumes keeps its place in a full queue from entries that
+/// the logs alone have: as long as the longest pause.
+pub(crate) const ROOM_TURN_MS: u64 = HEAL_PAUSE_MS_MAX;
 /// How long a log may still show an entry that it has to forget: it writes that with what comes next, or
 /// after a second. Ten times that.
 pub(crate) const FORGOTTEN_MS: u64 = 10_000;

@@ -19,7 +19,7 @@ use sherd_core::record::DataRef;
 
 use super::pages::ask;
 use super::queue::HealQueue;
-use super::queue::mrf::Spare;
+use super::queue::entries::Spare;
 use super::release::Releaser;
 use crate::cluster::damage::{GivenUpData, Report, Reports};
 use crate::upkeep::limits::{REMOVAL_PATIENCE, REMOVALS_MAX, REPORTS_AT_ONCE};

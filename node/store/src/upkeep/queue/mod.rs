@@ -1,6 +1,7 @@
 //! The queue of most recent failures, and the volumes' logs that make its entries durable. Each worker
 //! that finds damage puts it here; heals take it from here.
 
+pub(crate) mod entries;
 pub(crate) mod mrf;
 
 use std::time::Duration;
@@ -11,7 +12,8 @@ use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 
-use self::mrf::{Mrf, Spare};
+use self::entries::Spare;
+use self::mrf::Mrf;
 use super::deps::Deps;
 use super::pages::ask;
 use crate::peer::VolumeRoute;
@@ -97,7 +99,9 @@ impl HealQueue {
     pub(crate) async fn load(&self) {
         let routes = self.deps.cluster.sets().iter().flat_map(|set| &set.routes);
         let loads: Vec<_> = routes.map(|route| self.load_of(route)).collect();
+        self.mrf.begin_load();
         futures::stream::iter(loads).buffer_unordered(LOGS_READ_AT_ONCE).for_each(|_| async {}).await;
+        self.mrf.end_load();
     }
 
     /// Loads what a volume's log holds; `false` when it could not be read to its end.

@@ -21,7 +21,7 @@ use crate::upkeep::deps::Deps;
 use crate::upkeep::limits::PAGE_PATIENCE;
 use crate::upkeep::pages::ask;
 use crate::upkeep::queue::HealQueue;
-use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::queue::entries::Spare;
 use crate::upkeep::recover::limits::{
     AFTER_OPENING, COMPARE_PAGE, KEYS_AT_ONCE, NOTE_RECORDS, PAGE_PAUSES, POSITION_PATIENCE,
 };

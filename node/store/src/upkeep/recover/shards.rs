@@ -30,7 +30,7 @@ use crate::upkeep::limits::PAGE_PATIENCE;
 use crate::upkeep::pages::ask;
 use crate::upkeep::progress::ProgressFiles;
 use crate::upkeep::queue::HealQueue;
-use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::queue::entries::Spare;
 use crate::upkeep::recover::limits::{BUSY_PAUSES, SHARDS_AT_ONCE, SHARDS_IN_PASS_MAX, SHARDS_PAGE};
 use crate::upkeep::shards::subject::HealSubject;
 

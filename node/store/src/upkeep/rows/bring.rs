@@ -7,7 +7,7 @@ use crate::register::Failure;
 use crate::upkeep::deps::Deps;
 use crate::upkeep::final_seals::is_gone_for_ever;
 use crate::upkeep::limits::STRAGGLER_PAUSES;
-use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::queue::entries::Spare;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HealOutcome {

@@ -25,7 +25,7 @@ use crate::upkeep::deps::Deps;
 use crate::upkeep::limits::{PAGE_PATIENCE, ROWS_AHEAD_MAX, UNSETTLED_PAGE};
 use crate::upkeep::pages::ask;
 use crate::upkeep::queue::HealQueue;
-use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::queue::entries::Spare;
 
 /// The unsettled rows of one volume whose ballots are ahead of the clock, and since when they are known,
 /// by a clock that never steps. The clock that made such a ballot was set back, or is wrong: the row's

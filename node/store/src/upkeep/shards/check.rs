@@ -15,7 +15,7 @@ use crate::upkeep::deps::Deps;
 use crate::upkeep::final_seals::is_gone_for_ever;
 use crate::upkeep::limits::ROW_COST_BYTES;
 use crate::upkeep::queue::HealQueue;
-use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::queue::entries::Spare;
 use crate::upkeep::rows::bring::{HealOutcome, Obstacle, heal_row};
 use crate::upkeep::rows::rows_of;
 

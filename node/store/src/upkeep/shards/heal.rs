@@ -19,7 +19,7 @@ use crate::register::refs::{RefsError, reference};
 use crate::upkeep::deps::Deps;
 use crate::upkeep::limits::RELOAD_EVERY;
 use crate::upkeep::queue::HealQueue;
-use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::queue::entries::Spare;
 use crate::upkeep::rows::bring::{HealOutcome, Obstacle, heal_row, sealed};
 use crate::upkeep::rows::rows_of;
 

@@ -12,7 +12,7 @@ use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
 use crate::upkeep::UpkeepTuning;
 use crate::upkeep::progress::ScrubProgress;
-use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::queue::entries::Spare;
 use crate::upkeep::rows::bring::heal_row;
 use crate::upkeep::rows::bring::{HealOutcome, Obstacle};
 use crate::upkeep::shards::check::ShardLook;

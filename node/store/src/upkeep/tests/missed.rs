@@ -13,7 +13,7 @@ use super::{DEADLINE, Directories, Node, accept_on, body};
 use crate::peer::VolumeRoute;
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
-use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::queue::entries::Spare;
 use crate::upkeep::rows::missed::MissedRows;
 use crate::upkeep::rows::rows_of;
 use crate::upkeep::rows::settle::RowsAhead;

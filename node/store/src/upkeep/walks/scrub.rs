@@ -40,7 +40,7 @@ use crate::upkeep::limits::{
 use crate::upkeep::pages::{ask, read_whole};
 use crate::upkeep::progress::{ProgressFiles, ScrubProgress};
 use crate::upkeep::queue::HealQueue;
-use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::queue::entries::Spare;
 use crate::upkeep::rows::rows_of;
 use crate::upkeep::shards::check::{RegisterChecker, ShardLook};
 use crate::upkeep::shards::parts::PartCloser;
