@@ -100,7 +100,7 @@ impl Healer {
                     self.queue.mrf.wrote(bytes);
                     shards.intact.push(index);
                 }
-                Err(_) if subject.is_full(index) => full.push(subject.home(index)),
+                Err(RebuildError::Target(_)) if subject.is_full(index) => full.push(subject.home(index)),
                 Err(error) => {
                     let hopeless = matches!(error, RebuildError::TooFew { .. });
                     failure = Some(error);

@@ -259,6 +259,33 @@ async fn another_scrub_period_moves_the_next_pass() {
     node.close().await;
 }
 
+/// Of data of which too few shards are left no volume's room brings any back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_of_which_too_few_shards_are_left_does_not_wait_for_room() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("packed", &body(5, 100_000)).await;
+    let (register, data) = (node.register("packed").await, node.data("packed").await);
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    *script.full.lock() = (0..3).map(|index| node.home(&register, &data, index)).collect();
+    says(&script.shard_puts, |_, _| Fate::Instead(Err(Error::Full)));
+    let mut waits_for_room = Vec::new();
+    for index in 0..3 {
+        let route = node.workers.deps.route_to(node.home(&register, &data, index)).expect("a route");
+        let shard = sherd_core::id::ShardId { data: data.id, index };
+        route.peer.delete_shard(route.volume, shard, data.home).await.expect("deleted");
+        let HealOutcome::Later { obstacle, .. } = gateway.workers.healer.heal_data(&register, data.id).await
+        else {
+            panic!("it cannot be whole");
+        };
+        waits_for_room.push(matches!(obstacle, Obstacle::Room(_)));
+    }
+    assert_eq!(waits_for_room, [true, true, false], "two of four are enough, and one is not");
+    drop((gateway, script));
+    node.close().await;
+}
+
 /// What a scrubber finds while the logs are full is met again by nobody before its next pass.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damage_that_no_log_took_is_logged_when_it_cannot_be_healed() {
