@@ -47,6 +47,11 @@ pub(crate) const COUNTED_PAGE: usize = 1_000;
 /// Pairs of action and resource that one page of a simulation judges, at least one action's: the parameters
 /// of a request bound both lists to [`PARAMETERS_MAX`] together.
 pub(crate) const SIMULATED_PAIRS_MAX: usize = 256;
+/// Bytes of policies times bytes of the texts that they are compared with, of all pairs on one page of a
+/// simulation: under a second of a processor with any patterns. A simulation holds one of two places.
+pub(crate) const SIMULATED_STEPS_MAX: u64 = 1 << 36;
+/// Bytes of the shortest variable, `${aws:userid}`: a caller's value in its place makes a pattern longer.
+pub(crate) const VARIABLE_BYTES_MIN: u64 = 13;
 /// Statements and keys that one result of a simulation names, and conditions of a statement, each: a user may
 /// have 10,000 statements.
 pub(crate) const SIMULATED_REASONS_MAX: usize = 20;

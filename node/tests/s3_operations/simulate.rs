@@ -353,3 +353,56 @@ async fn the_accounts_details_are_listed_a_page_at_a_time() {
     let refused = root.refused("GetAccountAuthorizationDetails", &[("Marker", "ada")]).await;
     assert_eq!(refused, (400, "ValidationError".to_owned()));
 }
+
+/// Patterns that are compared with all of a text, as many as a policy has room for.
+fn a_long_policy() -> String {
+    let patterns: Vec<_> = (0..600).map(|number| format!(r#""*{number:03}?""#)).collect();
+    format!(
+        r#"{{"Version":"2012-10-17","Statement":{{"Effect":"Allow","Action":"s3:*","Resource":"*",
+            "Condition":{{"StringLike":{{"aws:UserAgent":[{}]}}}}}}}}"#,
+        patterns.join(",")
+    )
+}
+
+#[tokio::test]
+async fn a_simulation_that_takes_long_to_judge_has_shorter_pages_or_is_refused() {
+    let (node, _client) = a_bucket().await;
+    let root = node.iam_client();
+    let (policy, value) = (a_long_policy(), "v".repeat(8 << 10));
+    let names: Vec<String> = (1..=60).map(|number| format!("ActionNames.member.{number}")).collect();
+    let actions = ["s3:GetObject", "s3:PutObject", "iam:GetUser"];
+    let mut parameters: Vec<(&str, &str)> =
+        names.iter().map(String::as_str).zip(actions.into_iter().cycle()).collect();
+    for number in ["PolicyInputList.member.1", "PolicyInputList.member.2", "PolicyInputList.member.3"] {
+        parameters.push((number, &policy));
+    }
+    let plain = root.done("SimulateCustomPolicy", &parameters).await;
+    assert_eq!((texts(&plain, "EvalActionName").len(), plain.text("IsTruncated")), (60, Some("false")));
+    for (name, value) in [
+        ("ContextEntries.member.1.ContextKeyName", "aws:UserAgent"),
+        ("ContextEntries.member.1.ContextKeyType", "stringList"),
+        ("ContextEntries.member.1.ContextKeyValues.member.1", &value),
+        ("ContextEntries.member.1.ContextKeyValues.member.2", &value),
+        ("ContextEntries.member.1.ContextKeyValues.member.3", &value),
+        ("ContextEntries.member.1.ContextKeyValues.member.4", &value),
+    ] {
+        parameters.push((name, value));
+    }
+    let (mut judged, mut pages, mut marker) = (0, 0, None::<String>);
+    loop {
+        let mut page = parameters.clone();
+        page.extend(marker.as_deref().map(|marker| ("Marker", marker)));
+        let answer = root.done("SimulateCustomPolicy", &page).await;
+        judged += texts(&answer, "EvalActionName").len();
+        pages += 1;
+        marker = answer.text("Marker").map(str::to_owned);
+        if marker.is_none() {
+            break;
+        }
+    }
+    assert!(judged == 60 && pages > 1, "{judged} actions on {pages} pages");
+    let resources: Vec<String> = (1..=150).map(|number| format!("ResourceArns.member.{number}")).collect();
+    parameters.extend(resources.iter().map(|name| (name.as_str(), "arn:aws:s3:::bucket/key")));
+    let (status, code) = root.refused("SimulateCustomPolicy", &parameters).await;
+    assert_eq!((status, &*code), (400, "InvalidInput"));
+}

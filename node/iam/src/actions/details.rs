@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use sherd_core::iam::{EntityId, EntityKind, EntityRef, GroupRecord, ManagedPolicy, PolicySet, UserRecord};
-use sherd_store::iam::{IamError, Page, aws_policies};
+use sherd_store::iam::{IamError, Page, SearchPlace, aws_policies};
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
@@ -32,6 +32,7 @@ const OTHER_FILTERS: [&str; 2] = ["Role", AWS.0];
 /// One answer while it is made.
 struct DetailsPage<'a> {
     call: &'a Call,
+    place: SearchPlace,
     /// Entities that it may still have.
     room: usize,
     /// Bytes that it has.
@@ -45,9 +46,9 @@ struct DetailsPage<'a> {
 pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
     let (filters, page) = (filters(call)?, call.page()?);
     let begin = page.marker.as_deref().map(position).transpose()?;
-    let _place = call.iam.search_place().await?;
+    let place = call.iam.search_place().await?;
     let mut details =
-        DetailsPage { call, room: page.entries, bytes: 0, arns: HashMap::new(), attachments: None };
+        DetailsPage { call, place, room: page.entries, bytes: 0, arns: HashMap::new(), attachments: None };
     let (mut lists, mut next) = (KINDS.map(|_| Elements::default()), None);
     let first = begin.as_ref().map_or(0, |(kind, _)| *kind);
     for (kind, (entity, filter, _)) in KINDS.iter().enumerate().skip(first) {
@@ -164,7 +165,7 @@ impl DetailsPage<'_> {
     /// To how many users and groups each policy is attached; read once for a page.
     async fn attachments(&mut self) -> Result<&HashMap<EntityId, usize>, Fault> {
         if self.attachments.is_none() {
-            self.attachments = Some(managed::attachments(&self.call.iam).await?);
+            self.attachments = Some(managed::attachments(&self.call.iam, &self.place).await?);
         }
         Ok(self.attachments.get_or_insert_default())
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use http::StatusCode;
 use sherd_core::iam::{EntityId, ManagedPolicy, PolicySet, PolicyVendor};
-use sherd_store::iam::{Iam, NewPolicy, aws_policies};
+use sherd_store::iam::{Iam, NewPolicy, SearchPlace, aws_policies};
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
@@ -40,8 +40,8 @@ fn named_by_arn(arn: &str, fault: Fault) -> Fault {
     if fault.code == "NoSuchEntity" { no_such_policy(arn) } else { fault }
 }
 
-/// To how many users and groups each policy is attached.
-pub(super) async fn attachments(iam: &Iam) -> Result<HashMap<EntityId, usize>, Fault> {
+/// To how many users and groups each policy is attached. Reads all of them.
+pub(super) async fn attachments(iam: &Iam, _place: &SearchPlace) -> Result<HashMap<EntityId, usize>, Fault> {
     let mut counts = HashMap::new();
     let mut count = |set: &PolicySet| {
         for policy in &set.attached {
@@ -100,7 +100,11 @@ pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
 
 pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
     let policy = named(call).await?;
-    let attached = attachments(&call.iam).await?.get(&policy.id).copied().unwrap_or_default();
+    let attached = attachments(&call.iam, &call.iam.search_place().await?)
+        .await?
+        .get(&policy.id)
+        .copied()
+        .unwrap_or_default();
     let mut result = Elements::default();
     result.within("Policy", |element| {
         write(element, &policy, attached);
@@ -128,7 +132,7 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
         return Ok(result);
     }
     let (found, next) = page_of(&call.iam, scope, prefix, page).await?;
-    let counts = attachments(&call.iam).await?;
+    let counts = attachments(&call.iam, &call.iam.search_place().await?).await?;
     let attached = |policy: &ManagedPolicy| counts.get(&policy.id).copied().unwrap_or_default();
     let only_attached = call.form.get("OnlyAttached") == Some("true");
     let kept = found.iter().filter(|policy| !only_attached || attached(policy) > 0);

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
-use super::super::limits::{SIMULATED_PAIRS_MAX, SIMULATED_REASONS_MAX};
+use super::super::limits::SIMULATED_REASONS_MAX;
 use super::super::request::Call;
 use super::super::simulation::Simulation;
 use super::page::end_page;
@@ -59,7 +59,7 @@ async fn simulate(
             )?
         }
     };
-    let count = page.entries.min((SIMULATED_PAIRS_MAX / simulation.resources.len().max(1)).max(1));
+    let count = page.entries.min(simulation.actions_per_page()?);
     let next = simulation.actions.len().min(first + count);
     let is_explained = call.form.get("Explain") == Some("true");
     apart(move |is_left| {

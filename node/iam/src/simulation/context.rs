@@ -123,6 +123,11 @@ impl ContextEntries {
         found.map(|(_, values)| values.as_slice()).filter(|values| !values.is_empty())
     }
 
+    /// Bytes of all values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.values.values().flatten().map(String::len).sum()
+    }
+
     /// The tags of the caller that are given, by key and value.
     pub(crate) fn principal_tags(&self) -> impl Iterator<Item = (&str, &str)> {
         let of_principal = self.values.iter().filter(|((name, _), _)| name == "aws:principaltag");

@@ -22,6 +22,7 @@ use sherd_store::iam::{PolicyOrigin, Principal};
 
 use super::authorize::ATTACHMENTS;
 use super::fault::Fault;
+use super::limits::{SIMULATED_PAIRS_MAX, SIMULATED_STEPS_MAX, VARIABLE_BYTES_MIN};
 use super::request::{Call, entity_of};
 use context::{ContextEntries, SimulatedFacts};
 
@@ -85,6 +86,44 @@ impl Simulation {
         let resources = resources(call)?;
         let bucket = bucket_policy(call, &identity, &resources)?;
         Ok(Self { identity, sources, bucket, entries, actions, resources })
+    }
+
+    /// How many actions one page judges on all resources: a bounded number of pairs, whose policies and texts
+    /// take a bounded number of steps to compare.
+    ///
+    /// # Errors
+    /// InvalidInput where one action is too much.
+    pub(crate) fn actions_per_page(&self) -> Result<usize, Fault> {
+        let pairs = SIMULATED_STEPS_MAX / self.steps_of_pair().max(1);
+        let resources = self.resources.len().max(1);
+        let by_steps = usize::try_from(pairs).unwrap_or(usize::MAX) / resources;
+        if by_steps == 0 {
+            return Err(Fault::invalid_input(
+                "The policies, the values of ContextEntries and ResourceArns are too long together: simulate \
+                 fewer resources or shorter values in a call.",
+            ));
+        }
+        Ok(by_steps.min((SIMULATED_PAIRS_MAX / resources).max(1)))
+    }
+
+    /// The steps that one action on one resource takes at most: each pattern, with the caller's values in it,
+    /// may be compared with each text.
+    fn steps_of_pair(&self) -> u64 {
+        let (own, longest) = match &*self.identity {
+            Identity::User(user) => {
+                let tags = user.tags.iter().map(|(_, value)| value);
+                let longest =
+                    [&user.arn, &user.name, &user.id].into_iter().chain(tags).map(String::len).max();
+                (self.identity.bytes(), longest.unwrap_or_default())
+            }
+            Identity::Root | Identity::Anonymous => (0, 0),
+        };
+        let of_bucket = self.bucket.as_ref().map_or(0, |(policy, _)| policy.bytes());
+        let arns = self.resources.iter().map(String::len).max().unwrap_or_default();
+        let actions = self.actions.iter().map(String::len).max().unwrap_or_default();
+        let texts = self.entries.bytes() + arns + actions + longest;
+        let policies = (own + of_bucket) as u64 * (1 + longest as u64 / VARIABLE_BYTES_MIN);
+        policies.saturating_mul(texts as u64)
     }
 
     /// The rights about a resource.

@@ -31,6 +31,7 @@ pub use fingerprint::Fingerprint;
 pub use key_view::{KeyLookup, KeyView};
 pub use keys::{KeyOwner, NewKey, Signer};
 pub use master_key::{KeySecret, MasterKey};
+pub use places::SearchPlace;
 pub use policies::{ManagedName, NewPolicy, PolicyOwner};
 pub use principals::{PolicyOrigin, Principal, PrincipalPolicy};
 pub use records::Page;
@@ -192,15 +193,15 @@ impl Iam {
         }
     }
 
-    /// Takes one of the places of calls that read many records: it is free again when the permit is dropped.
+    /// Takes one of the places of calls that read many records.
     ///
     /// # Errors
     /// [`IamError::Busy`] where others hold all places.
-    pub async fn search_place(&self) -> Result<OwnedSemaphorePermit> {
-        self.inner.records.searches.take().await
+    pub async fn search_place(&self) -> Result<SearchPlace> {
+        Ok(self.inner.records.searches.take().await?.into())
     }
 
-    /// Takes one of the places of simulations, as [`Self::search_place`] does.
+    /// Takes one of the places of simulations: it is free again when the permit is dropped.
     ///
     /// # Errors
     /// [`IamError::Busy`] where others hold all places.

@@ -12,6 +12,17 @@ use super::limits::PLACE_WAIT;
 #[derive(Debug, Clone)]
 pub(super) struct Places(Arc<Semaphore>);
 
+/// The place of a call that reads many records, free again when it is dropped. Functions that read all users
+/// ask for it.
+#[derive(Debug)]
+pub struct SearchPlace(#[expect(dead_code, reason = "free again when it is dropped")] OwnedSemaphorePermit);
+
+impl From<OwnedSemaphorePermit> for SearchPlace {
+    fn from(permit: OwnedSemaphorePermit) -> Self {
+        Self(permit)
+    }
+}
+
 impl Places {
     pub(super) fn new(count: usize) -> Self {
         Self(Arc::new(Semaphore::new(count)))
