@@ -15,7 +15,7 @@ use super::limits::DOCUMENT_BYTES_MAX;
 use super::malformed::{Fault, MalformedPolicy};
 use super::principal::PrincipalTest;
 use super::principal_text;
-use super::statement::Statement;
+use super::statement::{Effect, Statement};
 
 /// A policy, checked and parsed.
 #[derive(Debug)]
@@ -111,6 +111,12 @@ impl Policy {
     /// Whether it grants access to the public, as S3 defines it ("The meaning of public").
     pub fn is_public(&self) -> bool {
         self.is_public
+    }
+
+    /// Whether a Deny of it, a bucket's policy, has a condition by a key that some of its actions lack: it
+    /// denies no request for those. New policies are refused for it.
+    pub fn has_idle_denial(&self) -> bool {
+        self.statements.iter().any(|found| found.effect == Effect::Deny && found.has_idle_condition)
     }
 
     /// The keys that its conditions and variables ask requests for, as AWS writes them.

@@ -383,6 +383,23 @@ fn a_new_policy_of_a_bucket_does_not_rely_on_keys_of_iam() {
 }
 
 #[test]
+fn a_denial_by_a_key_that_its_action_lacks_is_idle() {
+    for (effect, action, key, is_idle) in [
+        ("Deny", "s3:GetObject", "s3:x-amz-acl", true),
+        ("Deny", "s3:PutObject", "s3:x-amz-acl", false),
+        ("Allow", "s3:GetObject", "s3:x-amz-acl", false),
+    ] {
+        let document = format!(
+            r#"{{"Version": "2012-10-17", "Statement": {{"Effect": "{effect}", "Principal": "*", "Action": "{action}",
+                "Resource": "arn:aws:s3:::b/*", "Condition": {{"StringEquals": {{"{key}": "private"}}}}}}}}"#
+        );
+        let policy =
+            Policy::parse(document.as_bytes(), PolicyForm::Bucket { name: "b" }).expect("it is stored");
+        assert_eq!(policy.has_idle_denial(), is_idle, "{effect} {action} {key}");
+    }
+}
+
+#[test]
 fn a_new_policy_for_s3_does_not_rely_on_keys_that_its_actions_lack() {
     let parse = |actions: &str, key: &str| {
         let document = conditional("Deny", "StringEquals", key, "")

@@ -9,6 +9,8 @@ pub(super) const SCAN_PATIENCE: Duration = Duration::from_secs(15);
 pub(super) const SCAN_HEDGE: Duration = Duration::from_millis(500);
 /// Bytes that all remembered views count for; those that were asked for longest ago go first.
 pub(super) const BUCKET_VIEWS_BYTES_MAX: u64 = 16 << 20;
+/// Stored policies with an idle Deny of which it is remembered that they were logged: 24 KiB.
+pub(super) const IDLE_DENIALS_MAX: usize = 1024;
 /// Bytes that a view counts for beside its configuration: of views without one 10,000 are remembered.
 pub(super) const BUCKET_VIEW_BYTES: u64 = BUCKET_VIEWS_BYTES_MAX / 10_000;
 /// Times that a request is tried again because its bucket was sealed and opened meanwhile.

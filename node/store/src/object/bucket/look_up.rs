@@ -10,6 +10,7 @@ use sherd_core::config::{BucketConfig, ConfigKind};
 use sherd_core::id::{ObjectKey, RegisterKey};
 use sherd_core::record::{Bucket, BucketPhase, State, Tag};
 
+use super::idle_denials::IdleDenials;
 use crate::cluster::Cluster;
 use crate::cluster::deletions::Deletions;
 use crate::object::documents::Documents;
@@ -34,13 +35,14 @@ pub(in crate::object) struct BucketRegisters {
     pub(in crate::object) documents: Documents,
     pub(super) views: Arc<ViewCache<Self>>,
     pub(super) deletions: Deletions,
+    idle_denials: Arc<IdleDenials>,
 }
 
 impl BucketRegisters {
     pub(in crate::object) fn new(documents: Documents, deletions: Deletions) -> Self {
         let Documents { cluster, registers, bodies: _ } = documents.clone();
         let views = Arc::new(ViewCache::with_bytes(BUCKET_VIEWS_BYTES_MAX, BUCKET_VIEW_BYTES));
-        Self { cluster, registers, documents, views, deletions }
+        Self { cluster, registers, documents, views, deletions, idle_denials: Arc::default() }
     }
 
     /// The view of a bucket, if one of the last two seconds is remembered.
@@ -87,6 +89,7 @@ impl BucketRegisters {
             }
             if let Some(documents) = self.documents_of(&bucket, before.as_deref()).await? {
                 let config = BucketConfig::of(&bucket.entries, before.as_deref(), &documents);
+                self.idle_denials.look_at(name, bucket.id, &config);
                 return Ok((bucket, Arc::new(config)));
             }
         }

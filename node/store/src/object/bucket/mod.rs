@@ -25,6 +25,7 @@ use look_up::{BucketRegisters, living_in};
 pub(super) mod look_up;
 mod registers;
 pub(super) mod forget;
+mod idle_denials;
 mod config;
 mod deletion;
 
