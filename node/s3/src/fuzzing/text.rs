@@ -19,7 +19,7 @@ use crate::auth::payload::PayloadForm;
 use crate::auth::presigned::PresignedQuery;
 use crate::bucket::settings::AccessControlList;
 use crate::bucket::token::{self, ListingKind};
-use crate::operations::classify;
+use crate::operations::classify::classify;
 use crate::protocol::address::Level;
 use crate::protocol::checksum::{ALGORITHMS, of_object};
 use crate::protocol::query::Query;
