@@ -17,6 +17,9 @@ use crate::harness::wait::{LATER, SOON, bounded, eventually};
 /// The gateway that is suspended, and the one that its clients turn to.
 const GATEWAY: usize = 2;
 const OTHER: usize = 0;
+/// How long after it goes on the gateway begins no write whose client may have asked another node. A machine
+/// that is busy may let it read its sockets later than that.
+const DOUBT: Duration = Duration::from_secs(2);
 /// In the key's row, and in shards.
 const SIZES: [usize; 2] = [1 << 10, 100 << 10];
 
@@ -54,13 +57,14 @@ async fn a_write_whose_client_has_gone_before_a_stopped_gateway_reads_it_is_not_
             if is_read && is_done { Ok(()) } else { Err(format!("{came} bytes, done: {is_done}")) }
         })
         .await;
-        for client in &mut left {
-            let head = client.head().await;
-            assert_eq!(head, None, "the connection closes without an answer");
+        let mut begun = [false; SIZES.len()];
+        for (client, begun) in left.iter_mut().zip(&mut begun) {
+            *begun = client.head().await.is_some();
+            assert!(!*begun || going_on.elapsed() > DOUBT, "the connection closes without an answer");
         }
-        for (key, _, second) in &writes {
+        for ((key, _, second), begun) in writes.iter().zip(begun) {
             let read = bounded("a GET", LATER, clients[OTHER].get(key)).await;
-            assert_eq!(read, Ok(Some(*second)), "{key} after {stands_still:?}");
+            assert!(begun || read == Ok(Some(*second)), "{key} after {stands_still:?}: {read:?}");
         }
     }
 }
