@@ -465,6 +465,47 @@ async fn a_form_gives_its_object_tags() {
 }
 
 #[tokio::test]
+async fn a_form_is_judged_by_the_list_of_its_field() {
+    let (node, client) = a_bucket().await;
+    let key = node.users().user("ada").await;
+    for (effect, allowed) in [("Allow", "bucket-owner-full-control"), ("Deny", "private")] {
+        let all = if effect == "Deny" { r#"{"Effect":"Allow","Action":"s3:*","Resource":"*"},"# } else { "" };
+        let policy = format!(
+            r#"{{"Version":"2012-10-17","Statement":[{all}{{"Effect":"{effect}","Action":["s3:PutObject","s3:PutObjectAcl"],"Resource":"*",
+                "Condition":{{"StringEquals":{{"s3:x-amz-acl":"bucket-owner-full-control"}}}}}}]}}"#
+        );
+        node.users().put_user_policy("ada", &policy).await;
+        for list in ["private", "bucket-owner-full-control"] {
+            let name = format!("{effect}/{list}");
+            let form = Form::new(&node, BUCKET, &name, "v").field("acl", list);
+            let answer = form.signed_by(&key.id, &key.secret).v4(None).send().await;
+            assert_eq!(answer.status, if list == allowed { 204 } else { 403 }, "{name}: {answer:?}");
+            let stored = client.head_object().bucket(BUCKET).key(&name).send().await;
+            assert_eq!(stored.is_ok(), list == allowed, "{name}");
+        }
+        let without = Form::new(&node, BUCKET, "without", "v").signed_by(&key.id, &key.secret).v4(None);
+        assert_eq!(without.send().await.status, if effect == "Deny" { 204 } else { 403 }, "{effect}");
+    }
+}
+
+#[tokio::test]
+async fn a_form_gives_its_object_an_address_to_redirect_to() {
+    let (node, client) = a_bucket().await;
+    let form = |address: &str| {
+        Form::new(&node, BUCKET, "k", "v").field("x-amz-website-redirect-location", address).v4(None)
+    };
+    let refused = form("elsewhere").send().await;
+    assert_eq!((refused.status, refused.element("Code")), (400, Some("InvalidRedirectLocation")));
+    assert!(is_empty(&client).await);
+    let answer = form("/other").send().await;
+    assert_eq!((answer.status, answer.header("location").is_some()), (204, true), "{answer:?}");
+    assert_eq!(head(&client, "k").await.website_redirect_location(), Some("/other"));
+    let extra =
+        Form::new(&node, BUCKET, "k", "v").extra("x-amz-website-redirect-location", "/other").v4(None);
+    assert_eq!(extra.send().await.status, 403, "each field needs a condition");
+}
+
+#[tokio::test]
 async fn fields_are_held_to_the_rules_of_the_headers_that_they_are() {
     let (node, client) = a_bucket().await;
     let answered = async |name: &str, value: &str| {

@@ -268,6 +268,16 @@ async fn a_caller_is_proven_by_its_signature_alone() {
     let halves = "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: AWS4-HMAC-SHA256 Credential=a\r\nContent-Length: 0\r\n\
                   Connection: close\r\n\r\n";
     assert_eq!(root.raw(halves).await.code(), "IncompleteSignature");
+    // Either of two signatures could be the one that another reader of the request goes by.
+    let body = form(&[("Action", "ListUsers"), ("Version", "2010-05-08")]);
+    let signed = root.head("POST", &body);
+    let line = signed.lines().find(|line| line.starts_with("Authorization: ")).expect("it is signed");
+    for second in [line, "Authorization: Basic YTpi"] {
+        let twice = signed.replacen(line, &format!("{line}\r\n{second}"), 1) + &body;
+        let answer = root.raw(&twice).await;
+        assert_eq!((answer.status, answer.code()), (400, "IncompleteSignature"), "{twice}");
+    }
+    assert_eq!(root.raw(&(signed + &body)).await.status, 200);
     // The query of a GET is signed, and does the same.
     let got = root.send("GET", &form(&[("Action", "ListUsers"), ("Version", "2010-05-08")])).await;
     assert_eq!((got.status, got.text("IsTruncated")), (200, Some("false")));

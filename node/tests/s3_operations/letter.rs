@@ -238,6 +238,17 @@ async fn an_upload_marker_means_nothing_without_that_of_its_key() {
 }
 
 #[tokio::test]
+async fn the_marker_of_an_upload_that_is_over_begins_where_it_stood() {
+    let (_node, client) = a_bucket().await;
+    let (first, second) = (begin(&client, "k").await, begin(&client, "k").await);
+    client.abort_multipart_upload().bucket(BUCKET).key("k").upload_id(&first).send().await.unwrap();
+    let list = client.list_multipart_uploads().bucket(BUCKET).key_marker("k").upload_id_marker(&first);
+    let behind = list.send().await.unwrap();
+    let ids: Vec<_> = behind.uploads().iter().filter_map(|upload| upload.upload_id()).collect();
+    assert_eq!((ids, behind.upload_id_marker()), (vec![second.as_str()], Some(first.as_str())));
+}
+
+#[tokio::test]
 async fn a_head_that_is_no_request_is_refused_with_a_document_and_an_id() {
     let (_node, client) = a_bucket().await;
     let url = client.get_object().bucket(BUCKET).key("k").presigned(an_hour()).await.unwrap();
