@@ -28,10 +28,10 @@ use sherd_store::observe::trace::{self, Phase};
 
 /// The state of the bodies of a connection's requests. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct BodyState(Arc<Flags>);
+pub(super) struct BodyState(Arc<SharedBodyState>);
 
 #[derive(Debug, Default)]
-struct Flags {
+struct SharedBodyState {
     pace: ConnectionPace,
     is_unread: AtomicBool,
     is_under_way: AtomicBool,

@@ -50,7 +50,7 @@ pub(super) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Those of a connection that was accepted now: its first head is due already.
+    /// Deadlines of a connection that was accepted now: its first head is due already.
     pub(super) fn of_accepted(head_timeout: Duration, answer_timeout: Option<Duration>) -> Self {
         let head_ends = Some(Instant::now() + head_timeout);
         Self { head_timeout, answer_timeout, head_ends, head_timer: None, answer_ends: None }

@@ -238,7 +238,7 @@ impl Verifier {
             Some(KeyLookup::Unknown) => return Err(Fault::unknown_key()),
             Some(KeyLookup::Known(_)) => {}
             None if self.iam.was_good(access_key) => drop(self.look_up(access_key).await?),
-            // It may be made up: of those the oldest gives way, and none waits.
+            // The key may be made up: of such look-ups the oldest gives way, and none waits.
             None => {
                 let place = self.look_ups.enter(from).await;
                 // Cancel-safe: others that wait for the same look-up go on.

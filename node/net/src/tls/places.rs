@@ -39,7 +39,7 @@ struct TakenPlaces {
     count: usize,
     /// Of these, those that are lost: their connections are about to close.
     lost_count: usize,
-    /// Those that may give way: of each network, by number, the one that has waited longest first.
+    /// Places that may give way: of each network, by number, the one that has waited longest first.
     waiting: HashMap<SenderNetwork, BTreeMap<u64, CancellationToken>>,
     /// The same networks. The last one is the next to lose a place.
     ranks: BTreeSet<Rank>,

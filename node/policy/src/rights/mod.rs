@@ -68,7 +68,7 @@ pub enum Verdict {
 
 /// The rights of an identity in one bucket, or, without one, all that its own policies grant.
 ///
-/// They keep no policy in memory but the statements that they need.
+/// Rights keep no policy in memory but the statements that they need.
 #[derive(Debug)]
 pub struct Rights {
     /// Without policies.
@@ -86,7 +86,7 @@ enum Scope {
 #[derive(Debug)]
 struct BucketRights {
     bucket: String,
-    /// Those that deny first.
+    /// Statements that deny stand first.
     statements: Vec<BoundStatement>,
     /// The verdicts for the bucket that all requests have.
     of_bucket: SettledVerdicts,

@@ -31,8 +31,8 @@ pub(crate) enum AwaitedFacts {
     Tags,
 }
 
-/// Which facts a request has by what it does, beside what the action that is asked for says: operations that
-/// share an action read different parts of a request.
+/// The kinds of facts that a request has by what it does, beside what the action that is asked for says:
+/// operations that share an action read different parts of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "a request may have any of these kinds of facts")]
 pub(crate) struct FactKinds {
@@ -115,7 +115,7 @@ impl<'a> Facts<'a> {
         Self { kinds, ..self }
     }
 
-    /// Which kinds of facts the request has.
+    /// The kinds of facts that the request has.
     pub(super) const fn kinds(&self) -> FactKinds {
         self.kinds
     }

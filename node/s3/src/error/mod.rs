@@ -75,9 +75,9 @@ pub type Outcome<T> = Result<T, Failure>;
 pub enum ErrorOwner {
     /// The request's own.
     Request,
-    /// Those of the source of a CopyObject.
+    /// Errors of the source of a CopyObject.
     CopySource,
-    /// Those of the source of a part.
+    /// Errors of the source of a part.
     PartSource,
 }
 

@@ -162,7 +162,7 @@ impl Batch {
         Ok(Self::of(delete.objects))
     }
 
-    /// Those of the entries that `permitted` lets pass; what it says of each other is an error.
+    /// The entries that `permitted` lets pass; a refusal of it is the error of its entry.
     async fn only(self, permitted: impl Fn(&BatchEntry) -> Result<(), Refusal>) -> Self {
         let Self { entries: asked, mut errors } = self;
         let mut entries = Vec::with_capacity(asked.len());

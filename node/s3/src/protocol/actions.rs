@@ -75,7 +75,7 @@ const fn writes_object(operation: Operation) -> bool {
     )
 }
 
-/// Which facts a request has by what it does.
+/// The kinds of facts that a request has by what it does.
 pub(super) fn fact_kinds(operation: Operation, headers: &HeaderMap) -> FactKinds {
     let lists = matches!(
         operation,

@@ -43,7 +43,7 @@ impl Drop for BufferWait<'_> {
     }
 }
 
-/// Which buffers a connection's answer holds at this moment. Clones are the same.
+/// The buffers that a connection's answer holds at this moment. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct HeldBuffers {
     usual: Reclaim,
@@ -51,7 +51,7 @@ pub struct HeldBuffers {
 }
 
 impl HeldBuffers {
-    /// Those of a kind, unless an answer says otherwise.
+    /// Buffers of a kind, unless an answer says otherwise.
     pub fn new(usual: Reclaim) -> Self {
         Self { usual, answers: Arc::default() }
     }

@@ -39,9 +39,9 @@ struct LaneState {
 
 #[derive(Debug, Default)]
 struct LaneMembers {
-    /// Those that may give way, by number: the oldest first.
+    /// Members that may give way, by number: the oldest first.
     arriving: BTreeMap<u64, Arrival>,
-    /// Those that give way no more.
+    /// Members that give way no more.
     kept_count: usize,
     next: u64,
 }
@@ -76,7 +76,7 @@ impl UnprovenLane {
     /// way is lost. Waits only while all are kept. Cancel-safe.
     pub async fn enter(&self, from: IpAddr) -> UnprovenPlace {
         loop {
-            // It waits before it looks: a place that is free in between wakes it.
+            // The wait begins before the look: a place that becomes free in between ends it.
             let mut eased = pin!(self.0.eased.notified());
             eased.as_mut().enable();
             if let Some(place) = self.try_enter(from) {
@@ -154,7 +154,7 @@ impl Drop for UnprovenPlace {
         if self.is_kept {
             members.kept_count -= 1;
         } else if members.arriving.remove(&self.number).is_none() {
-            // It was lost: its place is another's.
+            // This one was lost: its place is another's.
             return;
         }
         self.lane.0.eased.notify_one();

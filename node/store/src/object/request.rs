@@ -334,7 +334,7 @@ pub struct CopyRequest {
 /// Headers and metadata of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyAttributes {
-    /// Those of the source, but for one that is never taken from there.
+    /// Attributes of the source, but for one that is never taken from there.
     Kept {
         /// The name of that one.
         own: &'static str,

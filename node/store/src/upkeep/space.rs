@@ -1,4 +1,4 @@
-//! Which volumes are full, from second to second: logged once when writes stop and once when they go on.
+//! Full volumes, looked for from second to second: logged once when writes stop and once when they go on.
 //!
 //! A volume that is not full is given what could not be healed for lack of room on it. A volume that is full
 //! at the start is logged at the start.

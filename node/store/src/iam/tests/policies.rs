@@ -214,7 +214,7 @@ async fn a_policy_of_aws_is_attached_and_one_that_the_program_has_not_gives_no_v
     let later = ManagedName { vendor: PolicyVendor::Aws, name: "LaterDeny" };
     iam.detach_policy(user, later).await.expect("detached");
     assert_eq!(judged_by(&iam, &key).await.map(|judges| judges.len()), Some(1));
-    // Those of AWS and of the account share the quota.
+    // Policies of AWS and of the account share the quota.
     let of_aws =
         aws_policies().iter().map(|policy| ManagedName { vendor: policy.vendor, name: &policy.name });
     for policy in of_aws {
