@@ -276,7 +276,7 @@ mod tests {
             for piece in &pieces {
                 exchange.read_of_head(piece);
             }
-            assert!(exchange.begin(&request, *request.method() != Method::GET));
+            assert!(exchange.begin(&request, !matches!(*request.method(), Method::GET | Method::HEAD)));
             assert_eq!(exchange.ends_with_client(), ends, "{pieces:?} {request:?}");
         }
     }
