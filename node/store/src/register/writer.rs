@@ -94,6 +94,7 @@ pub struct Writer<E> {
     inline: Bytes,
     decide: Decide<E>,
     call: Option<Box<WriterCall<E>>>,
+    finishes: bool,
 }
 
 impl<E> std::fmt::Debug for Writer<E> {
@@ -106,7 +107,7 @@ impl<E> Writer<E> {
     /// A writer without data of its own. `decide` is asked once in each try: for a state that other writers
     /// of the key may just have made.
     pub fn new(decide: impl FnMut(Option<&State>) -> Result<Proposal, E> + Send + 'static) -> Self {
-        Self { staged: None, inline: Bytes::new(), decide: Box::new(decide), call: None }
+        Self { staged: None, inline: Bytes::new(), decide: Box::new(decide), call: None, finishes: false }
     }
 
     /// As a sending of a client's call, which its change is remembered by. Where an earlier sending has made
@@ -118,6 +119,11 @@ impl<E> Writer<E> {
     ) -> Self {
         let call = call.map(|change| Box::new(WriterCall { change, repeated: Box::new(repeated) }));
         Self { call, ..self }
+    }
+
+    /// Ends what an earlier change of its request began: it is made whether its client is there or not.
+    pub(crate) fn finishing(self, finishes: bool) -> Self {
+        Self { finishes, ..self }
     }
 
     /// With data that its proposal will name.
@@ -164,6 +170,7 @@ pub(super) struct Member {
     pub(super) data: MemberData,
     /// Of the request that waits for it.
     trace: Option<RequestTrace>,
+    finishes: bool,
     request: Box<dyn WriteRequest>,
 }
 
@@ -224,9 +231,8 @@ trait WriteRequest: Send + std::fmt::Debug {
     fn decide(&mut self, found: DecisionBasis<'_>) -> Option<Proposal>;
     fn fail(&mut self, failure: Failure);
     fn has_failed(&self) -> bool;
-    fn is_proposed(&self) -> bool;
     fn note_try(&mut self);
-    fn answer(self: Box<Self>, answer: Answer, staged: Option<StagedData>, inline: Bytes);
+    fn answer(self: Box<Self>, answer: Answer, staged: Option<StagedData>, inline: Bytes, finishes: bool);
 }
 
 /// How a try judged a writer.
@@ -263,7 +269,7 @@ impl Member {
         came: u64,
         deadline: Instant,
     ) -> (Self, WriterReply<E>) {
-        let Writer { staged, inline, decide, call } = writer;
+        let Writer { staged, inline, decide, call, finishes } = writer;
         let (reply, answer) = oneshot::channel();
         let request = PendingWrite { decide, call, decided: TryVerdict::Made, tried: SmallVec::new(), reply };
         (
@@ -273,6 +279,7 @@ impl Member {
                 inline,
                 data: MemberData { staged, named_at: None },
                 trace: trace::current(),
+                finishes,
                 request: Box::new(request),
             },
             answer,
@@ -293,14 +300,23 @@ impl Member {
         self.request.has_left()
     }
 
-    /// Judges it on what was found; a refusal is remembered. A writer that was not proposed, and whose client
-    /// may have written by another node while this one stood still, changes nothing.
-    pub(super) fn decide(&mut self, found: DecisionBasis<'_>) -> Option<Proposal> {
-        if !self.request.is_proposed() && self.trace.as_ref().is_some_and(RequestTrace::is_given_up) {
+    /// Whether its client may have written by another node while this one stood still. Not where it is
+    /// refused already.
+    pub(super) fn is_given_up(&self) -> bool {
+        !self.finishes
+            && !self.request.has_failed()
+            && self.trace.as_ref().is_some_and(RequestTrace::is_given_up)
+    }
+
+    /// Judges it on what was found; a refusal is remembered. Unless an accept of it may take effect, a writer
+    /// whose client has given up changes nothing.
+    pub(super) fn decide(&mut self, found: DecisionBasis<'_>, may_take_effect: bool) -> Option<Proposal> {
+        let proposal = self.request.decide(found);
+        if !may_take_effect && self.is_given_up() {
             self.fail(Failure::Unavailable);
             return None;
         }
-        self.request.decide(found)
+        proposal
     }
 
     /// Overrules what was just decided.
@@ -322,10 +338,10 @@ impl Member {
 
     /// Sends the answer. Data that no accept named is removed with the writer, unless it may try again.
     pub(super) fn answer(self, answer: Answer) {
-        let Self { came: _, deadline: _, inline, data, trace, request } = self;
+        let Self { came: _, deadline: _, inline, data, trace, finishes, request } = self;
         // Before the request goes on: its time is logged when the last clone of the trace is dropped.
         drop(trace);
-        request.answer(answer, data.staged, inline);
+        request.answer(answer, data.staged, inline, finishes);
     }
 }
 
@@ -361,15 +377,11 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
         matches!(self.decided, TryVerdict::Failed(_))
     }
 
-    fn is_proposed(&self) -> bool {
-        self.tried.iter().any(|verdict| matches!(verdict, TryVerdict::Made))
-    }
-
     fn note_try(&mut self) {
         self.tried.push(std::mem::replace(&mut self.decided, TryVerdict::Made));
     }
 
-    fn answer(self: Box<Self>, answer: Answer, staged: Option<StagedData>, inline: Bytes) {
+    fn answer(self: Box<Self>, answer: Answer, staged: Option<StagedData>, inline: Bytes, finishes: bool) {
         let Self { decide, call, decided, mut tried, reply } = *self;
         let verdict = match answer {
             Answer::AsDecided => decided,
@@ -380,7 +392,7 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
             }
             Answer::Failed(Failure::Sealed) => {
                 // A writer that left does not try again; its data is dropped with it.
-                let writer = Box::new(Writer { staged, inline, decide, call });
+                let writer = Box::new(Writer { staged, inline, decide, call, finishes });
                 return drop(reply.send(Err(ChangeError::Sealed(writer))));
             }
             Answer::Failed(failure) => TryVerdict::Failed(failure),

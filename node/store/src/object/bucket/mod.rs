@@ -189,7 +189,8 @@ impl Buckets {
             Some(_) | None => Err(PhaseError::Gone),
         };
         let ticket = self.under.registers.begin_at(route);
-        self.under.change_or(&route.key().key, route, ticket, Writer::new(decide)).await
+        let writer = Writer::new(decide).finishing(from != BucketPhase::Active);
+        self.under.change_or(&route.key().key, route, ticket, writer).await
     }
 
     fn new_deletion(&self) -> ChangeId {

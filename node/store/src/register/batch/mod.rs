@@ -131,7 +131,7 @@ impl<'a> BatchRun<'a> {
             let found = found.as_ref().map_or_else(DecisionBasis::default, |found| found_in(&found.value));
             // Data that was proposed is given back after a commit.
             let is_refused =
-                |member: &mut Member| member.data.named().is_none() && member.decide(found).is_none();
+                |member: &mut Member| member.data.named().is_none() && member.decide(found, false).is_none();
             for member in self.members.extract_if(.., is_refused) {
                 member.answer(Answer::AsDecided);
             }
@@ -203,6 +203,7 @@ impl<'a> BatchRun<'a> {
     /// exceeded, `one_by_one` finds whose proposals do that.
     fn decide(&mut self, ready: &PreparedKey, one_by_one: bool) -> BatchDecision<Draft> {
         let change = &self.change;
+        let may_take_effect = change.batch.tries.is_some();
         let found = ready.found.as_ref().map_or_else(DecisionBasis::default, |found| found_in(&found.value));
         // The prepare was answered by a volume that has recorded every life that began before its ballot
         // could be accepted.
@@ -210,8 +211,8 @@ impl<'a> BatchRun<'a> {
         let since_ms = ready.round.ballot.time.as_ms();
         decide_in_order(&mut self.members, Draft::default(), |member, draft| {
             let before = draft.state.as_ref().or(found.state);
-            let proposal =
-                member.decide(DecisionBasis { state: before, drafted: &draft.conditional, ..found })?;
+            let basis = DecisionBasis { state: before, drafted: &draft.conditional, ..found };
+            let proposal = member.decide(basis, may_take_effect)?;
             let outlived = member.data.outlived(&lives).map(|data| heal_of(self.turn.key(), data, since_ms));
             let mut next = draft.after(before, proposal, member);
             next.heals.splice(..0, outlived);
@@ -279,6 +280,10 @@ impl<'a> BatchRun<'a> {
                 self.change.above(AcceptRoundOutcome::Conflict { above: ballot }).await?,
             ));
         };
+        if self.change.batch.tries.is_none() && self.members.iter().any(Member::is_given_up) {
+            // The process stood still since they were judged.
+            return Ok(BatchStep::Again(ballot));
+        }
         let DraftValue { mut encoded, named, introduces, count } = value;
         encoded.inline = inline;
         self.members.iter_mut().for_each(|member| member.note_try(&named, ballot));

@@ -122,7 +122,7 @@ async fn a_write_whose_client_has_given_up_is_not_proposed_and_its_batch_goes_on
         answers.push((data, answer));
         if answers.len() == 1 {
             pulse.stood_still();
-            assert!(run.members[0].decide(DecisionBasis::default()).is_none());
+            assert!(run.members[0].is_given_up());
         }
     }
     run.tries(None).await;
@@ -135,19 +135,24 @@ async fn a_write_whose_client_has_given_up_is_not_proposed_and_its_batch_goes_on
     node.close().await;
 }
 
-/// An accept may be on its way: the volumes decide whether it takes effect.
+/// After a try that came to nothing the next one would overwrite later values.
 #[tokio::test]
-async fn a_write_that_was_proposed_before_a_standstill_goes_on() {
+async fn a_write_whose_client_has_given_up_goes_on_where_an_accept_of_it_may_take_effect() {
     let pulse = Arc::new(ProcessPulse::new());
     let request = RequestTrace::begin(&SlowRequests::after(Duration::ZERO));
-    let writer: Writer<()> = Writer::new(|_| Ok(Proposal::of(State::Tombstone)));
-    let member = request.scope(async {
-        trace::is_whole(WholeWrite::new(Arc::clone(&pulse)));
-        Member::new(writer, 0, Instant::now())
-    });
-    let (mut member, _answer) = member.await;
-    assert!(member.decide(DecisionBasis::default()).is_some());
+    let member = |finishes: bool| {
+        let writer: Writer<()> = Writer::new(|_| Ok(Proposal::of(State::Tombstone))).finishing(finishes);
+        let made = async move { Member::new(writer, 0, Instant::now()) };
+        request.scope(made)
+    };
+    let work = async { trace::is_whole(WholeWrite::new(Arc::clone(&pulse))) };
+    request.scope(work).await;
+    let ((mut member, _answer), (mut finishing, _also)) = (member(false).await, member(true).await);
+    let found = DecisionBasis::default();
+    assert!(member.decide(found, false).is_some());
     member.note_try(&[], Ballot::ZERO);
     pulse.stood_still();
-    assert!(member.decide(DecisionBasis::default()).is_some());
+    assert!(member.decide(found, true).is_some());
+    assert!(member.decide(found, false).is_none() && member.has_failed() && !member.is_given_up());
+    assert!(finishing.decide(found, false).is_some(), "it ends what was begun");
 }
