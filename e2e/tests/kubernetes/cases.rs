@@ -230,6 +230,8 @@ impl Story {
     }
 
     pub(crate) async fn repairs_drift(&mut self) -> CaseResult {
+        // First: for certificates that are issued again pods are replaced.
+        self.leaves_no_container_of_others().await?;
         let credentials = self.namespace.secret("demo-root-credentials").ok_or("no credentials")?;
         let configs = self.namespace.names("configmap", "sherd.dev/cluster=demo")?;
         let config = configs.first().ok_or("no configuration")?.clone();
@@ -289,13 +291,13 @@ impl Story {
             }
         })
         .await?;
-        self.leaves_no_container_of_others().await?;
         self.settled().await?;
         self.kept_object_is_there().await
     }
 
     /// A container that cannot start goes out of the template again, and no pod is replaced for it.
     async fn leaves_no_container_of_others(&self) -> CaseResult {
+        wait_for("the pods stay", rollouts::ROLLED, || rollouts::rests(&self.namespace)).await?;
         let containers = || {
             let set = self.namespace.get("statefulset", "demo-pool-0").ok_or("no StatefulSet")?;
             let containers = set["spec"]["template"]["spec"]["containers"].as_array().cloned();
