@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
@@ -12,7 +13,7 @@ use tracing_subscriber::registry::Registry;
 /// A subscriber that is never used. While there is but one, `tracing` asks that of the thread that comes to a
 /// log statement first whether it matters to any (`Dispatchers::rebuilder` of tracing-core 0.1): a thread
 /// without a buffer would turn the statement off for the one thread that has a buffer.
-static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// Keeps log lines.
 #[derive(Debug, Clone, Default)]
