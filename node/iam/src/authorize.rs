@@ -7,7 +7,7 @@ use sherd_core::iam::{EntityKind, ManagedPolicy};
 use sherd_core::record::Tag;
 use sherd_policy::{Facts, Identity, KeyName, ROOT_ARN, Resource, Rights, Values, Verdict};
 use sherd_s3::auth::amz_date::AmzDate;
-use sherd_store::iam::{IamError, PolicyOwner};
+use sherd_store::iam::{EntityUpdate, IamError, PolicyOwner};
 
 use super::fault::Fault;
 use super::request::Call;
@@ -25,13 +25,13 @@ pub(crate) enum Subject {
     User,
     /// The user that is to be made, by `UserName` and `Path`.
     NewUser,
-    /// The user that `UserName` names, where it is and where `NewPath` moves it to.
+    /// The user that `UserName` names, where it is and where `NewPath` and `NewUserName` move it to.
     MovedUser,
     /// The group that `GroupName` names.
     Group,
     /// The group that is to be made, by `GroupName` and `Path`.
     NewGroup,
-    /// The group that `GroupName` names, where it is and where `NewPath` moves it to.
+    /// The group that `GroupName` names, where it is and where `NewPath` and `NewGroupName` move it to.
     MovedGroup,
     /// The managed policy that `PolicyArn` names.
     Policy,
@@ -129,11 +129,13 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
     let is_own = subject == Subject::User && action == "iam:GetUser" && call.form.get("UserName").is_none();
     let unmentioned = if is_own { Verdict::Allowed } else { Verdict::DeniedImplicitly };
     decide(action, arn.as_deref(), unmentioned)?;
-    let (kind, tagging) = match subject {
-        Subject::MovedUser => (EntityKind::User, None),
-        Subject::MovedGroup => (EntityKind::Group, None),
-        Subject::NewUser => (EntityKind::User, Some("iam:TagUser")),
-        Subject::NewPolicy => (EntityKind::Policy, Some("iam:TagPolicy")),
+    let tagging = match subject {
+        Subject::MovedUser | Subject::MovedGroup => {
+            let moved = moved(call, subject, arn.as_deref().unwrap_or_default())?;
+            return decide(action, Some(&moved), Verdict::DeniedImplicitly);
+        }
+        Subject::NewUser => "iam:TagUser",
+        Subject::NewPolicy => "iam:TagPolicy",
         Subject::Account
         | Subject::User
         | Subject::Group
@@ -143,16 +145,23 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
         | Subject::PolicySource
         | Subject::Caller => return Ok(()),
     };
-    match tagging {
-        Some(_) if call.form.members("Tags") == 0 => Ok(()),
-        Some(tagging) => decide(tagging, arn.as_deref(), Verdict::DeniedImplicitly),
-        None => match (call.optional("NewPath")?, arn.as_deref().and_then(|arn| arn.rsplit('/').next())) {
-            (Some(path), Some(name)) => {
-                decide(action, Some(&kind.arn(path, name)), Verdict::DeniedImplicitly)
-            }
-            _ => Ok(()),
-        },
+    match call.form.members("Tags") {
+        0 => Ok(()),
+        _ => decide(tagging, arn.as_deref(), Verdict::DeniedImplicitly),
     }
+}
+
+/// The ARN that UpdateUser or UpdateGroup gives the entity of this one.
+fn moved(call: &Call, subject: Subject, arn: &str) -> Result<String, Fault> {
+    let (kind, new_name) = match subject {
+        Subject::MovedGroup => (EntityKind::Group, "NewGroupName"),
+        _ => (EntityKind::User, "NewUserName"),
+    };
+    let EntityUpdate { name, path } = call.update(new_name)?;
+    // The resource of an ARN begins with the kind, and the path behind it with a slash.
+    let (before, known_name) = arn.rsplit_once('/').unwrap_or_default();
+    let known_path = before.split_once('/').map_or_else(|| "/".to_owned(), |(_, path)| format!("/{path}/"));
+    Ok(kind.arn(path.as_ref().unwrap_or(&known_path), name.as_deref().unwrap_or(known_name)))
 }
 
 /// Decides about one ARN; `unmentioned` is the verdict where no statement matches.

@@ -6,7 +6,7 @@ use sherd_core::limits::IAM_PATH_CHARS_MAX;
 use sherd_core::record::Tag;
 use sherd_policy::{ACCOUNT, Identity};
 use sherd_s3::source::Source;
-use sherd_store::iam::{Iam, ManagedName, PolicyOwner, Signer};
+use sherd_store::iam::{EntityUpdate, Iam, ManagedName, PolicyOwner, Signer};
 
 use super::auth::Caller;
 use super::fault::Fault;
@@ -70,6 +70,12 @@ impl Call {
             return Err(Fault::constraint("PathPrefix", prefix, constraint));
         }
         at_most("PathPrefix", prefix, IAM_PATH_CHARS_MAX)
+    }
+
+    /// The next name, in this parameter, and the next path of an entity: each is left where it is left out.
+    pub(crate) fn update(&self, new_name: &str) -> Result<EntityUpdate, Fault> {
+        let name = self.optional(new_name)?.map(str::to_owned);
+        Ok(EntityUpdate { name, path: self.optional("NewPath")?.map(str::to_owned) })
     }
 
     /// The id of an access key, of a form that AWS's have.

@@ -183,8 +183,9 @@ async fn refusals_have_the_codes_of_iam() {
             400,
             "ValidationError",
         ),
-        ("UpdateUser", vec![named, ("NewUserName", "bob")], 400, "InvalidInput"),
-        ("UpdateGroup", vec![("GroupName", "g"), ("NewGroupName", "h")], 400, "InvalidInput"),
+        ("UpdateUser", vec![named, ("NewUserName", "")], 400, "ValidationError"),
+        ("UpdateUser", vec![("UserName", "bob"), ("NewUserName", "eve")], 404, "NoSuchEntity"),
+        ("UpdateGroup", vec![("GroupName", "g"), ("NewGroupName", "h")], 404, "NoSuchEntity"),
         ("CreateRole", vec![("RoleName", "r")], 400, "InvalidAction"),
     ] {
         assert_eq!(root.refused(action, &parameters).await, refusal(status, code), "{action} {parameters:?}");

@@ -20,6 +20,7 @@ mod delete;
 mod etag;
 mod form;
 mod iam;
+mod iam_renames;
 mod keys;
 mod letter;
 mod listing;

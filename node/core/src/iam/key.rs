@@ -2,8 +2,8 @@
 //! may be used is in its user's record.
 //!
 //! ```text
-//! key  := version u8 = 1, id text, user EntityRef, created ms u64, fingerprint 8, nonce 12,
-//!         secret blob (sealed, its tag of 16 bytes behind it)
+//! key  := version u8 (1; 2 where its user lives under its id), id text, user EntityRef, created ms u64,
+//!         fingerprint 8, nonce 12, secret blob (sealed, its tag of 16 bytes behind it)
 //! use  := version u8 = 1, used ms u64, service text, region text
 //! ```
 
@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use super::name::AccessKeyId;
 use super::reference::{EntityRef, read_key_id};
-use super::{VERSION, begin};
+use super::{VERSION, VERSION_OF_HOMES, begin, begin_of};
 use crate::codec::{DecodeError, Writer};
 use crate::limits::{IAM_SECRET_BYTES_MAX, IAM_USE_TEXT_BYTES_MAX};
 
@@ -53,7 +53,7 @@ impl KeyRecord {
         let Self { id, user, created_ms, secret } = self;
         let WrappedSecret { fingerprint, nonce, sealed } = secret;
         let mut writer = Writer::new();
-        writer.u8(VERSION).blob(id.as_str().as_bytes());
+        writer.u8(if user.is_by_id() { VERSION_OF_HOMES } else { VERSION }).blob(id.as_str().as_bytes());
         user.write(&mut writer);
         writer.u64(*created_ms).raw(fingerprint).raw(nonce).blob(sealed);
         writer.finish()
@@ -64,7 +64,7 @@ impl KeyRecord {
     /// # Errors
     /// [`DecodeError`] where they have another form.
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
-        let mut reader = begin(bytes, "access key")?;
+        let (mut reader, version) = begin_of(bytes, "access key", VERSION_OF_HOMES)?;
         let id = read_key_id(&mut reader)?;
         let user = EntityRef::read(&mut reader)?;
         let created_ms = reader.u64("creation")?;
@@ -74,6 +74,9 @@ impl KeyRecord {
             sealed: reader.blob("secret")?,
         };
         reader.finish("access key")?;
+        if user.is_by_id() != (version == VERSION_OF_HOMES) {
+            return Err(DecodeError::Invalid { field: "user" });
+        }
         if secret.sealed.len() > IAM_SECRET_BYTES_MAX {
             return Err(DecodeError::Invalid { field: "secret" });
         }

@@ -2,9 +2,10 @@
 //! account, and when a key was last used.
 //!
 //! Each is a register of the system namespace, `iam/<kind>/<name in lower case>`, with its record as the body
-//! of an object. A record begins with the version of its form. Records name each other by name and id
+//! of an object. A record begins with the version of its form. Records name each other by register and id
 //! ([`EntityRef`]): a record that was deleted and made again under its name has another id, so what named the
-//! former one names nothing. `docs/disk-format.md` draws them. No bucket has a slash in its name.
+//! former one names nothing. A user or a group that is renamed stays in its register ([`NameRegister`]).
+//! `docs/disk-format.md` draws them. No bucket has a slash in its name.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -12,6 +13,7 @@ mod name;
 mod reference;
 mod key;
 mod principal;
+mod register;
 mod policy;
 mod account;
 
@@ -21,6 +23,7 @@ pub use name::{AccessKeyId, EntityId, EntityKind, InvalidEntity, check_path, che
 pub use policy::{ManagedPolicy, PolicyVendor, PolicyVersion};
 pub use principal::{GroupRecord, InlinePolicy, KeyStatus, PolicySet, UserKey, UserRecord};
 pub use reference::EntityRef;
+pub use register::{NameClaim, NameRegister, NamedRecord};
 
 use bytes::Bytes;
 
@@ -52,6 +55,10 @@ pub fn is_register(key: &RegisterKey) -> bool {
 const VERSION: u8 = 1;
 /// The version of a user or a group that a policy of AWS is attached to.
 const VERSION_OF_AWS: u8 = 2;
+/// The version of an access key whose user's home is named by an id.
+const VERSION_OF_HOMES: u8 = 2;
+/// The version of a register of a name that has to do with a renamed user or group.
+const VERSION_OF_RENAMES: u8 = 3;
 
 /// Begins to read a record: its size and its version.
 fn begin(bytes: Bytes, field: &'static str) -> Result<Reader, DecodeError> {

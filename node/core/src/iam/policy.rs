@@ -72,7 +72,7 @@ impl ManagedPolicy {
 
     /// Names it for other records.
     pub fn reference(&self) -> EntityRef {
-        EntityRef { name: self.name.clone(), id: self.id.clone() }
+        EntityRef { home: self.name.clone(), id: self.id.clone() }
     }
 
     /// One of its versions.

@@ -7,7 +7,7 @@
 //! named    := id text, name text, path text, created ms u64
 //! policies := inline n u32 x (name text, document text), attached n u32 x ref,
 //!             in version 2 alone: of AWS n u32 x name text
-//! ref      := name text, id text
+//! ref      := home text (the last part of its register's name), id text
 //! tags     := n u32 x (key text, value text)
 //! ```
 //! A record is of version 2 where a policy of AWS is attached, and of version 1 else. A program that does not
@@ -133,6 +133,9 @@ impl UserKey {
 pub struct UserRecord {
     /// Its id.
     pub id: EntityId,
+    /// The last part of the name of the register that it lives in, in any case: the name that it was made
+    /// with, or a tilde and its id. Its bytes do not have it.
+    pub home: String,
     /// Its name, as it is capitalised.
     pub name: String,
     /// Its path.
@@ -165,14 +168,9 @@ impl UserRecord {
         self.key(id).is_some_and(|key| key.status == KeyStatus::Active)
     }
 
-    /// Names it for other records.
-    pub fn reference(&self) -> EntityRef {
-        EntityRef { name: self.name.clone(), id: self.id.clone() }
-    }
-
     /// Its stored bytes.
     pub fn encode(&self) -> Bytes {
-        let Self { id, name, path, created_ms, tags, policies, groups, keys } = self;
+        let Self { id, home: _, name, path, created_ms, tags, policies, groups, keys } = self;
         let mut writer = Writer::new();
         writer.u8(policies.version());
         write_named(&mut writer, (id, name, path, *created_ms));
@@ -186,7 +184,7 @@ impl UserRecord {
         writer.finish()
     }
 
-    /// From its stored bytes.
+    /// From its stored bytes, where it lives under its own name.
     ///
     /// # Errors
     /// [`DecodeError`] where they have another form.
@@ -202,7 +200,7 @@ impl UserRecord {
         }
         let keys = (0..count).map(|_| UserKey::read(&mut reader)).collect::<Result<_, _>>()?;
         reader.finish("user")?;
-        Ok(Self { id, name, path, created_ms, tags, policies, groups, keys })
+        Ok(Self { id, home: name.clone(), name, path, created_ms, tags, policies, groups, keys })
     }
 }
 
@@ -211,6 +209,9 @@ impl UserRecord {
 pub struct GroupRecord {
     /// Its id.
     pub id: EntityId,
+    /// The last part of the name of the register that it lives in, in any case: the name that it was made
+    /// with, or a tilde and its id. Its bytes do not have it.
+    pub home: String,
     /// Its name, as it is capitalised.
     pub name: String,
     /// Its path.
@@ -227,14 +228,9 @@ impl GroupRecord {
         EntityKind::Group.arn(&self.path, &self.name)
     }
 
-    /// Names it for other records.
-    pub fn reference(&self) -> EntityRef {
-        EntityRef { name: self.name.clone(), id: self.id.clone() }
-    }
-
     /// Its stored bytes.
     pub fn encode(&self) -> Bytes {
-        let Self { id, name, path, created_ms, policies } = self;
+        let Self { id, home: _, name, path, created_ms, policies } = self;
         let mut writer = Writer::new();
         writer.u8(policies.version());
         write_named(&mut writer, (id, name, path, *created_ms));
@@ -242,7 +238,7 @@ impl GroupRecord {
         writer.finish()
     }
 
-    /// From its stored bytes.
+    /// From its stored bytes, where it lives under its own name.
     ///
     /// # Errors
     /// [`DecodeError`] where they have another form.
@@ -251,7 +247,7 @@ impl GroupRecord {
         let (id, name, path, created_ms) = read_named(&mut reader, EntityKind::Group)?;
         let policies = PolicySet::read(&mut reader, version)?;
         reader.finish("group")?;
-        Ok(Self { id, name, path, created_ms, policies })
+        Ok(Self { id, home: name.clone(), name, path, created_ms, policies })
     }
 }
 

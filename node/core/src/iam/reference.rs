@@ -2,23 +2,56 @@
 
 use super::name::{AccessKeyId, EntityId, EntityKind, InvalidEntity, check_path};
 use crate::codec::{DecodeError, Reader, Writer};
+use crate::id::{ObjectKey, RegisterKey};
+
+/// The first letter of the last part of a home that is named by an id. No name has it.
+const HOME_BY_ID: char = '~';
 
 /// Names another entity: it is that one only where its id is this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityRef {
-    /// Its name, as it is capitalised.
-    pub name: String,
+    /// The last part of the name of the register that it lives in, in any case: the name that it was made
+    /// with, or a tilde and its id. A managed policy keeps its name.
+    pub home: String,
     /// Its id.
     pub id: EntityId,
 }
 
 impl EntityRef {
+    /// Names an entity whose home is named by its id.
+    pub fn by_id(id: EntityId) -> Self {
+        Self { home: format!("{HOME_BY_ID}{id}"), id }
+    }
+
+    /// Whether the entity's home is named by its id.
+    pub fn is_by_id(&self) -> bool {
+        self.home.starts_with(HOME_BY_ID)
+    }
+
+    /// The register that an entity of this kind lives in.
+    ///
+    /// # Errors
+    /// [`InvalidEntity`] where no entity lives in such a one.
+    ///
+    /// # Panics
+    /// Never: the name of a register is a key.
+    pub fn register(&self, kind: EntityKind) -> Result<RegisterKey, InvalidEntity> {
+        match self.home.strip_prefix(HOME_BY_ID) {
+            Some(id) if id.eq_ignore_ascii_case(self.id.as_str()) => {
+                let name = format!("{}{}", kind.registers(), self.home.to_ascii_lowercase());
+                Ok(RegisterKey::bucket(ObjectKey::new(name).expect("some 35 letters")))
+            }
+            Some(_) => Err(InvalidEntity::Id),
+            None => kind.register(&self.home),
+        }
+    }
+
     pub(super) fn write(&self, writer: &mut Writer) {
-        writer.blob(self.name.as_bytes()).blob(self.id.as_str().as_bytes());
+        writer.blob(self.home.as_bytes()).blob(self.id.as_str().as_bytes());
     }
 
     pub(super) fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self { name: reader.text("name")?, id: read_id(reader)? })
+        Ok(Self { home: reader.text("home")?, id: read_id(reader)? })
     }
 }
 

@@ -20,12 +20,13 @@ fn text(text: &str) -> String {
 }
 
 fn reference(kind: EntityKind, name: &str) -> EntityRef {
-    EntityRef { name: name.to_owned(), id: EntityId::draw(kind, &Zeros) }
+    EntityRef { home: name.to_owned(), id: EntityId::draw(kind, &Zeros) }
 }
 
 fn user() -> UserRecord {
     UserRecord {
         id: EntityId::draw(EntityKind::User, &Zeros),
+        home: "Ada".to_owned(),
         name: "Ada".to_owned(),
         path: "/a/".to_owned(),
         created_ms: 0x0102,
@@ -38,6 +39,10 @@ fn user() -> UserRecord {
         groups: vec![reference(EntityKind::Group, "g")],
         keys: vec![key()],
     }
+}
+
+fn group_of(id: EntityId, path: String, created_ms: u64, policies: PolicySet) -> GroupRecord {
+    GroupRecord { id, home: "Ops".to_owned(), name: "Ops".to_owned(), path, created_ms, policies }
 }
 
 fn key() -> UserKey {
@@ -89,7 +94,7 @@ fn a_user_is_these_bytes() {
 fn a_group_is_these_bytes() {
     let UserRecord { path, created_ms, policies, .. } = user();
     let id = EntityId::draw(EntityKind::Group, &Zeros);
-    let group = GroupRecord { id, name: "Ops".to_owned(), path, created_ms, policies };
+    let group = group_of(id, path, created_ms, policies);
     let golden = [
         "01".to_owned(),
         named("AGPAAAAAAAAAAAAAAAAAA", "Ops"),
@@ -104,7 +109,7 @@ fn policies_of_aws_make_a_user_and_a_group_version_2() {
     let UserRecord { path, created_ms, mut policies, .. } = user();
     policies.aws = vec!["AWSDenyAll".to_owned(), "ReadOnlyAccess".to_owned()];
     let id = EntityId::draw(EntityKind::Group, &Zeros);
-    let group = GroupRecord { id, name: "Ops".to_owned(), path, created_ms, policies: policies.clone() };
+    let group = group_of(id, path, created_ms, policies.clone());
     let aws = ["02000000", &text("AWSDenyAll"), &text("ReadOnlyAccess")].concat();
     let golden = [
         "02".to_owned(),
@@ -199,6 +204,79 @@ fn records_past_their_limits_are_refused() {
         let user = UserRecord { name: name.to_owned(), path: path.to_owned(), ..user() };
         assert!(UserRecord::decode(user.encode()).is_err(), "{name:?} {path:?}");
     }
+}
+
+#[test]
+fn a_register_of_renames_is_these_bytes_and_others_are_their_record() {
+    let id = || EntityId::draw(EntityKind::User, &Zeros);
+    let plain = NameRegister::of(user());
+    assert_eq!(plain.encode(), user().encode());
+    assert_eq!(NameRegister::decode(user().encode(), "ada"), Ok(plain));
+    let renamed = UserRecord { home: "eve".to_owned(), ..user() };
+    let record = user().encode();
+    let blob = [hex::encode(u32::try_from(record.len()).expect("short").to_le_bytes()), hex::encode(&record)];
+    let (taken, none) = ("01000000 0807060504030201".replace(' ', ""), "00000000".to_owned());
+    let claim = ["01000000", &text("Bob"), &text("AIDAAAAAAAAAAAAAAAAAA"), "0900000000000000"].concat();
+    let claimed = NameClaim { entity: EntityRef { home: "Bob".to_owned(), id: id() }, ticket: 9 };
+    let ticket = 0x0102_0304_0506_0708;
+    let decode = |bytes| NameRegister::<UserRecord>::decode(bytes, "eve");
+    for (register, golden) in [
+        (
+            NameRegister { resident: Some(renamed.clone()), taking: None, claim: None },
+            [&blob.concat(), &none, &none],
+        ),
+        (NameRegister { resident: None, taking: Some(ticket), claim: None }, [&none, &taken, &none]),
+        (NameRegister { resident: None, taking: None, claim: Some(claimed.clone()) }, [&none, &none, &claim]),
+        (
+            NameRegister { resident: Some(renamed.clone()), taking: Some(ticket), claim: Some(claimed) },
+            [&blob.concat(), &taken, &claim],
+        ),
+    ] {
+        let bytes = register.encode();
+        assert_eq!(hex::encode(&bytes), "03".to_owned() + &golden.map(String::as_str).concat());
+        assert_eq!(decode(bytes.clone()), Ok(register));
+        for length in 0..bytes.len() {
+            assert!(decode(bytes.slice(..length)).is_err(), "cut at {length}");
+        }
+        // A program that does not rename refuses it, and one that does refuses what it does not know.
+        let refused = UserRecord::decode(bytes.clone());
+        assert!(matches!(refused, Err(DecodeError::Version { version: 3, .. })), "{refused:?}");
+        let later = Bytes::from([&[4], bytes.slice(1..).as_ref()].concat());
+        assert!(matches!(decode(later), Err(DecodeError::Version { version: 4, .. })));
+    }
+    for bad in [none.repeat(3), none.clone() + "02000000" + &none, none.repeat(2) + "02000000"] {
+        assert!(decode(hex::decode("03".to_owned() + &bad).expect("hex").into()).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn who_names_a_home_by_an_id_is_refused_by_programs_that_do_not_rename() {
+    let named = EntityRef::by_id(EntityId::draw(EntityKind::Group, &Zeros));
+    let register = named.register(EntityKind::Group).map(|register| register.key.to_string());
+    assert_eq!(register, Ok("iam/group/~agpaaaaaaaaaaaaaaaaaa".to_owned()));
+    let other = EntityRef { home: "~AGPAB".to_owned(), ..named.clone() };
+    assert_eq!(other.register(EntityKind::Group), Err(InvalidEntity::Id));
+    // A user in such a group: its group may deny.
+    let member = UserRecord { groups: vec![named], ..user() };
+    assert_eq!(NameRegister::of(member.clone()).encode().first(), Some(&3));
+    assert_eq!(
+        NameRegister::decode(NameRegister::of(member.clone()).encode(), "ada"),
+        Ok(NameRegister::of(member))
+    );
+    // The user itself is read by its register, and its keys are of version 2.
+    let home = EntityRef::by_id(EntityId::draw(EntityKind::User, &Zeros));
+    let resident = NameRegister::of(UserRecord { home: home.home.to_ascii_lowercase(), ..user() });
+    assert_eq!(resident.encode(), user().encode());
+    assert_eq!(NameRegister::decode(resident.encode(), "~aidaaaaaaaaaaaaaaaaaa"), Ok(resident));
+    let key = KeyRecord {
+        id: AccessKeyId::draw(&Zeros),
+        user: home,
+        created_ms: 1,
+        secret: WrappedSecret { fingerprint: [7; 8], nonce: [8; 12], sealed: Bytes::from_static(b"sealed") },
+    };
+    let bytes = key.encode();
+    assert_eq!((bytes.first(), KeyRecord::decode(bytes.clone())), (Some(&2), Ok(key)));
+    assert!(KeyRecord::decode(Bytes::from([&[1], bytes.slice(1..).as_ref()].concat())).is_err());
 }
 
 #[test]

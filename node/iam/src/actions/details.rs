@@ -2,8 +2,8 @@
 //! may, a page at a time.
 //!
 //! ```text
-//! users -> groups -> policies -> policies of AWS that are attached, each by name
-//! marker: the kind (`aws` for the last), a slash, and the name behind which a page begins
+//! users -> groups -> policies -> policies of AWS that are attached, each by its first name
+//! marker: the kind (`aws` for the last), a slash, and the first name behind which a page begins
 //! ```
 
 use std::collections::HashMap;
@@ -39,6 +39,8 @@ struct DetailsPage<'a> {
     bytes: usize,
     /// The ARNs of attached policies, as far as they were read; `None` for one that is gone.
     arns: HashMap<EntityId, Option<String>>,
+    /// The names of users' groups, likewise.
+    group_names: HashMap<EntityId, Option<String>>,
     /// To how many users and groups each policy is attached, once a policy is listed.
     attachments: Option<HashMap<EntityId, usize>>,
 }
@@ -47,8 +49,15 @@ pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
     let (filters, page) = (filters(call)?, call.page()?);
     let begin = page.marker.as_deref().map(position).transpose()?;
     let place = call.iam.search_place().await?;
-    let mut details =
-        DetailsPage { call, place, room: page.entries, bytes: 0, arns: HashMap::new(), attachments: None };
+    let mut details = DetailsPage {
+        call,
+        place,
+        room: page.entries,
+        bytes: 0,
+        arns: HashMap::new(),
+        group_names: HashMap::new(),
+        attachments: None,
+    };
     let (mut lists, mut next) = (KINDS.map(|_| Elements::default()), None);
     let first = begin.as_ref().map_or(0, |(kind, _)| *kind);
     for (kind, (entity, filter, _)) in KINDS.iter().enumerate().skip(first) {
@@ -126,12 +135,13 @@ impl DetailsPage<'_> {
                 EntityKind::User => {
                     let page = iam.list_users("/", behind.as_deref(), max).await?;
                     self.learn_arns(attached(page.records.iter().map(|user| &user.policies))).await?;
-                    self.write_all(page, list, |user| &user.name, Self::write_user)
+                    self.learn_group_names(page.records.iter().flat_map(|user| &user.groups)).await?;
+                    self.write_all(page, list, |user| &user.home, Self::write_user)
                 }
                 EntityKind::Group => {
                     let page = iam.list_groups("/", behind.as_deref(), max).await?;
                     self.learn_arns(attached(page.records.iter().map(|group| &group.policies))).await?;
-                    self.write_all(page, list, |group| &group.name, Self::write_group)
+                    self.write_all(page, list, |group| &group.home, Self::write_group)
                 }
                 EntityKind::Policy => {
                     let page = iam.list_policies("/", behind.as_deref(), max).await?;
@@ -202,7 +212,7 @@ impl DetailsPage<'_> {
             if self.arns.contains_key(&named.id) {
                 continue;
             }
-            let arn = match self.call.iam.policy(named.name.as_str()).await {
+            let arn = match self.call.iam.policy(named.home.as_str()).await {
                 Ok(policy) => (policy.id == named.id).then(|| policy.arn()),
                 Err(IamError::NoSuchEntity(_)) => None,
                 Err(error) => return Err(error.into()),
@@ -212,12 +222,23 @@ impl DetailsPage<'_> {
         Ok(())
     }
 
+    /// Reads the names of groups that are not known yet.
+    async fn learn_group_names(&mut self, groups: impl Iterator<Item = &EntityRef>) -> Result<(), Fault> {
+        for named in groups {
+            if !self.group_names.contains_key(&named.id) {
+                let name = self.call.iam.group_of(named).await?.map(|group| group.name);
+                self.group_names.insert(named.id.clone(), name);
+            }
+        }
+        Ok(())
+    }
+
     fn write_user(&self, member: &mut Elements, user: &UserRecord) {
         users::write(member, user);
         self.write_policies(member, "UserPolicyList", &user.policies);
         member.within("GroupList", |list| {
-            for group in &user.groups {
-                list.text("member", &group.name);
+            for name in user.groups.iter().filter_map(|group| self.group_names.get(&group.id)?.as_ref()) {
+                list.text("member", name);
             }
         });
         users::write_tags(member, &user.tags);
@@ -235,7 +256,7 @@ impl DetailsPage<'_> {
         });
         let attached = set.attached.iter().filter_map(|named| {
             let arn = self.arns.get(&named.id)?.as_ref()?;
-            Some((&named.name, arn.clone()))
+            Some((&named.home, arn.clone()))
         });
         let of_aws = aws_policies().iter().filter(|policy| set.has(policy));
         let attached = attached.chain(of_aws.map(|policy| (&policy.name, policy.arn())));

@@ -5,7 +5,7 @@ use sherd_core::iam::GroupRecord;
 use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::request::Call;
-use super::page::{cut_page, end_page};
+use super::page::{cut_page, end_page, sort_page};
 use super::users;
 
 /// Writes a group.
@@ -25,7 +25,8 @@ pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
 pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
     let (name, page) = (call.required("GroupName")?, call.page()?);
     let record = call.iam.group(name).await?;
-    let members = call.iam.group_users(name, page.marker.as_deref(), page.entries).await?;
+    let mut members = call.iam.group_users(name, page.marker.as_deref(), page.entries).await?;
+    sort_page(&mut members.records, |user| &user.name);
     let mut result = Elements::default();
     result.within("Group", |group| write(group, &record));
     result.list("Users", &members.records, users::write);
@@ -35,7 +36,8 @@ pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
 
 pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
     let (page, prefix) = (call.page()?, call.path_prefix()?);
-    let found = call.iam.list_groups(prefix, page.marker.as_deref(), page.entries).await?;
+    let mut found = call.iam.list_groups(prefix, page.marker.as_deref(), page.entries).await?;
+    sort_page(&mut found.records, |group| &group.name);
     let mut result = Elements::default();
     result.list("Groups", &found.records, write);
     end_page(&mut result, found.next.as_deref());
@@ -44,15 +46,7 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
 
 pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
     let name = call.required("GroupName")?;
-    if call.optional("NewGroupName")?.is_some_and(|new| new != name) {
-        return Err(Fault::invalid_input(
-            "NewGroupName is not supported: a group keeps the name that it was made with.",
-        ));
-    }
-    match call.optional("NewPath")? {
-        Some(path) => call.iam.update_group(name, path.to_owned()).await?,
-        None => drop(call.iam.group(name).await?),
-    }
+    call.iam.update_group(name, call.update("NewGroupName")?).await?;
     Ok(Elements::default())
 }
 

@@ -1,6 +1,7 @@
 //! Access keys: the one place where a secret is in an answer is that of CreateAccessKey.
 
 use sherd_core::iam::{KeyRecord, KeyStatus};
+use sherd_store::iam::UserKeys;
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
@@ -18,8 +19,8 @@ const fn status_word(status: KeyStatus) -> &'static str {
     }
 }
 
-fn write(key: &mut Elements, (record, status): (&KeyRecord, KeyStatus)) {
-    key.text("UserName", &record.user.name).text("AccessKeyId", record.id);
+fn write(key: &mut Elements, user_name: &str, (record, status): (&KeyRecord, KeyStatus)) {
+    key.text("UserName", user_name).text("AccessKeyId", record.id);
     key.text("Status", status_word(status)).time("CreateDate", record.created_ms);
 }
 
@@ -28,7 +29,7 @@ pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
     let made = call.iam.create_access_key(user, Some(call.signer())).await?;
     let mut result = Elements::default();
     result.within("AccessKey", |key| {
-        write(key, (&made.key, KeyStatus::Active));
+        write(key, &made.user_name, (&made.key, KeyStatus::Active));
         key.text("SecretAccessKey", made.secret.expose());
     });
     Ok(result)
@@ -36,10 +37,12 @@ pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
 
 pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
     let (name, page) = (call.user_name()?, call.page()?);
-    let keys = call.iam.access_keys(name).await?;
+    let UserKeys { user_name, keys } = call.iam.access_keys(name).await?;
     let (keys, next) = cut_page(&page, keys, |(key, _)| key.id.as_str());
     let mut result = Elements::default();
-    result.list("AccessKeyMetadata", &keys, |key, (record, status)| write(key, (record, *status)));
+    result.list("AccessKeyMetadata", &keys, |key, (record, status)| {
+        write(key, &user_name, (record, *status));
+    });
     end_page(&mut result, next.as_deref());
     Ok(result)
 }

@@ -11,6 +11,11 @@ pub(super) fn end_page(result: &mut Elements, next: Option<&str>) {
     }
 }
 
+/// Sorts the entities of a page by name, without regard to case: one that was renamed lies elsewhere.
+pub(super) fn sort_page<T>(entities: &mut [T], name: fn(&T) -> &String) {
+    entities.sort_by_cached_key(|entity| name(entity).to_ascii_lowercase());
+}
+
 /// Cuts a list that is in memory to the page that is asked for; `name` orders it.
 pub(super) fn cut_page<T>(
     page: &PageRequest,

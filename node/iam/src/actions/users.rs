@@ -8,7 +8,7 @@ use sherd_store::iam::NewUser;
 use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::request::Call;
-use super::page::{cut_page, end_page};
+use super::page::{cut_page, end_page, sort_page};
 
 /// Writes a user.
 pub(super) fn write(user: &mut Elements, record: &UserRecord) {
@@ -57,7 +57,8 @@ fn of_user(record: &UserRecord) -> Elements {
 
 pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
     let (page, prefix) = (call.page()?, call.path_prefix()?);
-    let found = call.iam.list_users(prefix, page.marker.as_deref(), page.entries).await?;
+    let mut found = call.iam.list_users(prefix, page.marker.as_deref(), page.entries).await?;
+    sort_page(&mut found.records, |user| &user.name);
     let mut result = Elements::default();
     result.list("Users", &found.records, write);
     end_page(&mut result, found.next.as_deref());
@@ -66,16 +67,7 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
 
 pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
     let name = call.required("UserName")?;
-    if call.optional("NewUserName")?.is_some_and(|new| new != name) {
-        // SDKs would send a request again that is answered 501.
-        return Err(Fault::invalid_input(
-            "NewUserName is not supported: a user keeps the name that it was made with.",
-        ));
-    }
-    match call.optional("NewPath")? {
-        Some(path) => call.iam.update_user(name, path.to_owned()).await?,
-        None => drop(call.iam.user(name).await?),
-    }
+    call.iam.update_user(name, call.update("NewUserName")?).await?;
     Ok(Elements::default())
 }
 

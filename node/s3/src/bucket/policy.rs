@@ -118,19 +118,28 @@ async fn user_ids(gateway: &Gateway, policy: &Policy) -> Outcome<UserIds> {
 }
 
 /// Other names for the ARNs in a policy: the ARN that its user has now, or the id of a user that is gone.
+/// Users that have another name are looked for among all, as are those that are gone.
 async fn names_now<'a>(gateway: &Gateway, policy: &'a BucketPolicy) -> Outcome<BTreeMap<&'a str, String>> {
-    let mut names = BTreeMap::new();
+    let (mut names, mut others) = (BTreeMap::new(), Vec::new());
     for (arn, id) in policy.users() {
-        let user = user_of(gateway, arn).await?.filter(|user| user.id.as_str() == id);
-        let name = user.map_or_else(|| id.clone(), |user| user.arn());
-        if name != *arn {
-            names.insert(arn.as_str(), name);
+        match user_of(gateway, arn).await?.filter(|user| user.id.as_str() == id) {
+            Some(user) if user.arn() == *arn => {}
+            Some(user) => drop(names.insert(arn.as_str(), user.arn())),
+            None => others.push((id.as_str(), arn.as_str())),
         }
+    }
+    if others.is_empty() {
+        return Ok(names);
+    }
+    let renamed = gateway.iam.users_of_ids(&others.iter().map(|(id, _)| *id).collect()).await?;
+    for (id, arn) in others {
+        let user = renamed.iter().find(|user| user.id.as_str() == id);
+        names.insert(arn, user.map_or_else(|| id.to_owned(), UserRecord::arn));
     }
     Ok(names)
 }
 
-/// The user that has the name in an ARN now, under any path: a user keeps its name.
+/// The user that has the name in an ARN now, under any path.
 async fn user_of(gateway: &Gateway, arn: &str) -> Outcome<Option<UserRecord>> {
     match gateway.iam.user(arn.rsplit('/').next().unwrap_or_default()).await {
         Ok(user) => Ok(Some(user)),

@@ -4,9 +4,9 @@
 //! ```text
 //! key -> its user, where it has this id and lists the key -> groups -> inline and attached policies
 //! ```
-//! A record that is named and is not there, or has another id, gives nothing. One that cannot be read, or
-//! does not decode, and a policy of AWS that the program does not have fail the whole: a policy that denies
-//! must not be left out.
+//! Each is found by the register that it lives in, which a rename does not change. A record that is named
+//! and is not there, or has another id, gives nothing. One that cannot be read, or does not decode, and a
+//! policy of AWS that the program does not have fail the whole: a policy that denies must not be left out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,8 +16,7 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use sherd_core::iam::{
-    AccessKeyId, EntityId, EntityKind, EntityRef, GroupRecord, KeyRecord, ManagedPolicy, PolicySet,
-    UserRecord,
+    AccessKeyId, EntityId, EntityRef, GroupRecord, KeyRecord, ManagedPolicy, PolicySet, UserRecord,
 };
 use sherd_policy::{Identity, Policy, PolicyForm, UserIdentity};
 
@@ -26,7 +25,7 @@ use super::error::IamReadError;
 use super::fingerprint::Fingerprint;
 use super::limits::{PARSED_BYTES, PARSED_BYTES_MAX, VIEW_BYTES};
 use super::master_key::{KeySecret, MasterKey};
-use super::records::{FoundRecord, Record, Records};
+use super::records::{FoundRecord, Records};
 use super::revocations::{KeyRevocation, KeyRevocations};
 
 type Result<T> = std::result::Result<T, IamReadError>;
@@ -123,13 +122,13 @@ impl Composer {
         };
         source.add(&key);
         let key = key.record;
-        let user = self.entity::<UserRecord>(EntityKind::User, &key.user).await?;
+        let user = self.records.referred::<UserRecord>(&key.user).await?;
         let Some(user) = user.filter(|user| key.id == id && user.record.has_active(id)) else {
             return Ok(KeyLookup::Unknown);
         };
         source.add(&user);
         let user = user.record;
-        let groups = user.groups.iter().map(|group| self.entity::<GroupRecord>(EntityKind::Group, group));
+        let groups = user.groups.iter().map(|group| self.records.referred::<GroupRecord>(group));
         let groups: Vec<_> = try_join_all(groups).await?.into_iter().flatten().collect();
         for group in &groups {
             source.add(group);
@@ -164,7 +163,7 @@ impl Composer {
         let mut named: Vec<&EntityRef> = sets.iter().flat_map(|set| &set.attached).collect();
         named.sort_by(|one, other| one.id.cmp(&other.id));
         named.dedup_by(|one, other| one.id == other.id);
-        let reads = named.into_iter().map(|named| self.entity::<ManagedPolicy>(EntityKind::Policy, named));
+        let reads = named.into_iter().map(|named| self.records.referred::<ManagedPolicy>(named));
         Ok(try_join_all(reads).await?.into_iter().flatten().collect())
     }
 
@@ -205,17 +204,6 @@ impl Composer {
     pub(super) fn parse(&self, name: &str, document: &str) -> Result<Arc<Policy>> {
         self.parsed.parse(name, document)
     }
-
-    /// The record that is named, where it is there with this id.
-    pub(super) async fn entity<R: Record + EntityRecord>(
-        &self,
-        kind: EntityKind,
-        named: &EntityRef,
-    ) -> Result<Option<FoundRecord<R>>> {
-        let Ok(register) = kind.register(&named.name) else { return Ok(None) };
-        let found = self.records.read::<R>(register).await?;
-        Ok(found.filter(|found| *found.record.id() == named.id))
-    }
 }
 
 /// A policy of AWS and its document.
@@ -241,23 +229,6 @@ impl KeyLookup {
         matches!(self, Self::Known(view) if view.source == source && !view.revocation.is_revoked())
     }
 }
-
-/// A record with an id.
-pub(super) trait EntityRecord {
-    fn id(&self) -> &EntityId;
-}
-
-macro_rules! identified {
-    ($($record:ty),+) => {
-        $(impl EntityRecord for $record {
-            fn id(&self) -> &EntityId {
-                &self.id
-            }
-        })+
-    };
-}
-
-identified!(UserRecord, GroupRecord, ManagedPolicy);
 
 /// Policies as they were parsed, by the hash of their documents: users share them.
 #[derive(Debug)]

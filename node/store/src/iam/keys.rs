@@ -13,7 +13,9 @@
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use sherd_core::iam::{AccessKeyId, EntityKind, KeyRecord, KeyStatus, KeyUse, UserKey, UserRecord};
+use sherd_core::iam::{
+    AccessKeyId, EntityKind, KeyRecord, KeyStatus, KeyUse, NamedRecord, UserKey, UserRecord,
+};
 use sherd_core::id::RegisterKey;
 use sherd_core::limits::IAM_USER_KEYS_MAX;
 
@@ -22,7 +24,7 @@ use super::fingerprint::Fingerprint;
 use super::limits::{COMPARED_KEYS_MAX, REVOKE_PAUSE, REVOKE_WAIT};
 use super::master_key::{KeySecret, MasterKey};
 use super::records::{Records, Step};
-use super::{Iam, entity, kind_register, missing};
+use super::{Iam, missing};
 use crate::cluster::asker::{AskError, Gateways};
 
 const USER: EntityKind = EntityKind::User;
@@ -30,10 +32,21 @@ const USER: EntityKind = EntityKind::User;
 /// A key that was made, with its secret: no later call gives it.
 #[derive(Debug, Clone)]
 pub struct NewKey {
+    /// The name of its user.
+    pub user_name: String,
     /// The key.
     pub key: KeyRecord,
     /// Its secret.
     pub secret: KeySecret,
+}
+
+/// The access keys of a user.
+#[derive(Debug, Clone)]
+pub struct UserKeys {
+    /// The user's name, as it is capitalised.
+    pub user_name: String,
+    /// Its keys, in the order in which they were made.
+    pub keys: Vec<(KeyRecord, KeyStatus)>,
 }
 
 /// The key that signed a call, as the call was let in.
@@ -64,8 +77,8 @@ impl Iam {
         let (records, rng) = (self.inner.records.clone(), &*self.inner.rng);
         let master_key = self.require_master_key()?;
         check_master_key(&records, master_key).await?;
-        let (register, name) = (kind_register(USER, user)?, user.to_owned());
-        let owner = entity::<UserRecord>(&records, USER, user).await?;
+        let name = user.to_owned();
+        let owner = records.named::<UserRecord>(user).await?;
         if owner.keys.len() >= IAM_USER_KEYS_MAX {
             return Err(too_many());
         }
@@ -76,20 +89,21 @@ impl Iam {
             created_ms: records.objects.now_ms(),
             secret: master_key.wrap(id, &secret, rng),
         };
-        let made = NewKey { key, secret };
+        let made = NewKey { user_name: owner.name, key, secret };
         self.change("access key", async move {
             let put = |_: Option<KeyRecord>| Ok((Step::Put(made.key.clone()), ()));
             records.change(&id.register(), put).await?;
-            let listed = records.change(&register, |user: Option<UserRecord>| {
-                // A user that was made again under the name is another one.
-                let user = user.filter(|user| user.id == made.key.user.id);
-                let mut user = user.ok_or_else(|| missing(USER, &name))?;
-                check_signer(signer.as_ref(), &user)?;
+            let listed = records.change_named(&name, |user: &mut UserRecord| {
+                // A user that took the name meanwhile is another one.
+                if user.id != made.key.user.id {
+                    return Err(missing(USER, &name).into());
+                }
+                check_signer(signer.as_ref(), user)?;
                 if user.keys.len() >= IAM_USER_KEYS_MAX {
                     return Err(too_many());
                 }
                 user.keys.push(UserKey { id, status: KeyStatus::Active });
-                Ok((Step::Put(user), ()))
+                Ok(())
             });
             match listed.await {
                 Ok(()) => Ok(made),
@@ -104,18 +118,18 @@ impl Iam {
         .await
     }
 
-    /// The access keys of a user, in the order in which they were made.
+    /// The access keys of a user.
     ///
     /// # Errors
     /// [`MissingEntity`]; any of [`IamError`].
-    pub async fn access_keys(&self, user: &str) -> Result<Vec<(KeyRecord, KeyStatus)>> {
-        let user = entity::<UserRecord>(&self.inner.records, USER, user).await?;
+    pub async fn access_keys(&self, user: &str) -> Result<UserKeys> {
+        let user = self.inner.records.named::<UserRecord>(user).await?;
         let mut keys = Vec::new();
         for UserKey { id, status } in user.keys {
             let found = self.inner.records.read::<KeyRecord>(id.register()).await?;
             keys.extend(found.map(|found| (found.record, status)));
         }
-        Ok(keys)
+        Ok(UserKeys { user_name: user.name, keys })
     }
 
     /// Makes a key of a user active, or not. `signer` is the key that signed the call, where it is a user's.
@@ -150,7 +164,7 @@ impl Iam {
     /// # Errors
     /// [`MissingEntity`]; any of [`IamError`].
     pub async fn end_requests(&self, user: &str, key: &str) -> Result<Vec<String>> {
-        let key = listed(&entity::<UserRecord>(&self.inner.records, USER, user).await?, key)?;
+        let key = listed(&self.inner.records.named::<UserRecord>(user).await?, key)?;
         self.revoke_key(key);
         let Some(others) = &self.inner.others else { return Ok(Vec::new()) };
         let until = Instant::now() + REVOKE_WAIT;
@@ -166,16 +180,15 @@ impl Iam {
     /// # Errors
     /// [`MissingEntity`]; any of [`IamError`].
     pub async fn delete_access_key(&self, user: &str, key: &str) -> Result<()> {
-        let (records, register) = (self.inner.records.clone(), kind_register(USER, user)?);
+        let records = self.inner.records.clone();
         let (user, key) = (user.to_owned(), key.to_owned());
         self.change("access key", async move {
-            let remove = |found: Option<UserRecord>| {
-                let mut found = found.ok_or_else(|| missing(USER, &user))?;
-                let id = listed(&found, &key)?;
+            let remove = |found: &mut UserRecord| {
+                let id = listed(found, &key)?;
                 found.keys.retain(|known| known.id != id);
-                Ok((Step::Put(found), id))
+                Ok(id)
             };
-            let id = records.change(&register, remove).await?;
+            let id = records.change_named(&user, remove).await?;
             records.clear(&id.register()).await;
             records.clear(&id.register_of_use()).await;
             Ok(())
@@ -191,7 +204,7 @@ impl Iam {
         let id = AccessKeyId::parse(key).ok_or_else(|| missing_key(key))?;
         let records = &self.inner.records;
         let found = records.read::<KeyRecord>(id.register()).await?.ok_or_else(|| missing_key(key))?;
-        let owner = records.read::<UserRecord>(kind_register(USER, &found.record.user.name)?).await?;
+        let owner = records.referred::<UserRecord>(&found.record.user).await?;
         let owner = owner.filter(|owner| owner.record.key(id).is_some());
         let user_name = owner.ok_or_else(|| missing_key(key))?.record.name;
         let last_use = records.read::<KeyUse>(id.register_of_use()).await?.map(|found| found.record);
@@ -222,7 +235,7 @@ async fn check_master_key(records: &Records, own: &MasterKey) -> Result<()> {
     for name in names {
         let Some(key) = records.read::<KeyRecord>(RegisterKey::bucket(name)).await? else { continue };
         let key = key.record;
-        let owner = records.read::<UserRecord>(kind_register(USER, &key.user.name)?).await?;
+        let owner = records.referred::<UserRecord>(&key.user).await?;
         if owner.is_none_or(|owner| !owner.record.has_active(key.id)) {
             continue;
         }

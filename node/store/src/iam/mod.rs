@@ -4,6 +4,7 @@
 //! ```text
 //! s3, iam's API -> remembered_key, look_up_key -> views: composed of records, at most 2 s old
 //! iam's API     -> users, groups, keys, policies -> records: one compare-and-set each -> all nodes forget
+//!                  renames -> names: one of the renamed record, between two of the names
 //! ```
 //! [`Iam`] names all calls. Each change is decided by one compare-and-set of one record: what a crash leaves
 //! between two records gives nothing, as records name each other by ids that are never given twice.
@@ -14,6 +15,7 @@ mod places;
 mod fingerprint;
 mod master_key;
 mod records;
+mod names;
 mod revocations;
 mod key_view;
 mod views;
@@ -29,8 +31,9 @@ pub use aws_policies::aws_policies;
 pub use error::{DeleteConflict, IamError, IamReadError, InvalidTag, LimitExceeded, MissingEntity, Result};
 pub use fingerprint::Fingerprint;
 pub use key_view::{KeyLookup, KeyView};
-pub use keys::{KeyOwner, NewKey, Signer};
+pub use keys::{KeyOwner, NewKey, Signer, UserKeys};
 pub use master_key::{KeySecret, MasterKey};
+pub use names::EntityUpdate;
 pub use places::SearchPlace;
 pub use policies::{ManagedName, NewPolicy, PolicyOwner};
 pub use principals::{PolicyOrigin, Principal, PrincipalPolicy};
@@ -54,8 +57,8 @@ use crate::cluster::asker::Gateways;
 use crate::object::Objects;
 use crate::observe::trace;
 use crate::views::{self as view_cache, ChangedViews, ForgetCalls, ForgetRounds};
-use key_view::{Composer, EntityRecord};
-use records::{Record, Records, Step};
+use key_view::Composer;
+use records::{EntityRecord, Records, Step};
 use uses::KeyUses;
 use views::{IamName, IamView, IamViews};
 
@@ -187,9 +190,9 @@ impl Iam {
     pub async fn entity_count(&self, kind: EntityKind) -> Result<usize> {
         let records = &self.inner.records;
         match kind {
-            EntityKind::User => records.count::<UserRecord>(kind).await,
-            EntityKind::Group => records.count::<GroupRecord>(kind).await,
-            EntityKind::Policy => records.count::<ManagedPolicy>(kind).await,
+            EntityKind::User => records.count::<UserRecord>().await,
+            EntityKind::Group => records.count::<GroupRecord>().await,
+            EntityKind::Policy => records.count::<ManagedPolicy>().await,
         }
     }
 
@@ -242,22 +245,11 @@ impl Iam {
     }
 }
 
-/// The record of an entity.
-async fn entity<R: Record>(records: &Records, kind: EntityKind, name: &str) -> Result<R> {
-    let found = records.read::<R>(kind_register(kind, name)?).await?;
-    Ok(found.ok_or_else(|| missing(kind, name))?.record)
-}
-
 /// Those of these that are there still.
-async fn living<R: Record + EntityRecord>(
-    records: &Records,
-    kind: EntityKind,
-    refs: &[EntityRef],
-) -> Result<Vec<EntityRef>> {
+async fn living<R: EntityRecord>(records: &Records, refs: &[EntityRef]) -> Result<Vec<EntityRef>> {
     let mut living = Vec::new();
     for named in refs {
-        let found = records.read::<R>(kind_register(kind, &named.name)?).await?;
-        if found.is_some_and(|found| *found.record.id() == named.id) {
+        if records.referred::<R>(named).await?.is_some() {
             living.push(named.clone());
         }
     }

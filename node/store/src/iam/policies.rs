@@ -14,7 +14,7 @@ use sherd_policy::{Policy, PolicyForm};
 use super::aws_policies::find;
 use super::error::{DeleteConflict, IamError, IamReadError, LimitExceeded, MissingEntity, Result};
 use super::records::{Page, Records, Step};
-use super::{Iam, TagKeys, checked_path, checked_tags, entity, kind_register, living, missing};
+use super::{Iam, TagKeys, checked_path, checked_tags, kind_register, living, missing};
 
 const POLICY: EntityKind = EntityKind::Policy;
 
@@ -120,7 +120,10 @@ impl Iam {
     pub async fn policy(&self, name: impl Into<ManagedName<'_>>) -> Result<ManagedPolicy> {
         let ManagedName { vendor, name } = name.into();
         match vendor {
-            PolicyVendor::Account => entity(&self.inner.records, POLICY, name).await,
+            PolicyVendor::Account => {
+                let found = self.inner.records.read(kind_register(POLICY, name)?).await?;
+                Ok(found.ok_or_else(|| missing(POLICY, name))?.record)
+            }
             PolicyVendor::Aws => Ok(find(name).ok_or_else(|| missing(POLICY, name))?.clone()),
         }
     }
@@ -137,7 +140,7 @@ impl Iam {
         max: usize,
     ) -> Result<Page<ManagedPolicy>> {
         let is_below = |policy: &ManagedPolicy| policy.path.starts_with(path_prefix);
-        self.inner.records.list(POLICY, marker, max, is_below).await
+        self.inner.records.list(marker, max, is_below).await
     }
 
     /// The users and the groups that a managed policy is attached to.
@@ -149,9 +152,8 @@ impl Iam {
         name: impl Into<ManagedName<'_>>,
     ) -> Result<(Vec<UserRecord>, Vec<GroupRecord>)> {
         let (policy, records) = (self.policy(name).await?, &self.inner.records);
-        let users = records.all(EntityKind::User, |user: &UserRecord| user.policies.has(&policy)).await?;
-        let groups =
-            records.all(EntityKind::Group, |group: &GroupRecord| group.policies.has(&policy)).await?;
+        let users = records.all(|user: &UserRecord| user.policies.has(&policy)).await?;
+        let groups = records.all(|group: &GroupRecord| group.policies.has(&policy)).await?;
         Ok((users, groups))
     }
 
@@ -170,9 +172,7 @@ impl Iam {
                     let policy = policy.ok_or(gone)?;
                     let of_user = |user: &UserRecord| user.policies.has(&policy);
                     let of_group = |group: &GroupRecord| group.policies.has(&policy);
-                    if records.any(EntityKind::User, of_user).await?
-                        || records.any(EntityKind::Group, of_group).await?
-                    {
+                    if records.any(of_user).await? || records.any(of_group).await? {
                         return Err(DeleteConflict::Attached.into());
                     }
                     if policy.versions.len() > 1 {
@@ -333,7 +333,7 @@ impl Iam {
         let known = policies_of(&records, owner).await?;
         // At the limit, those that were deleted meanwhile make room.
         let gone = if known.attached_count() >= IAM_ATTACHED_MAX {
-            let living = living::<ManagedPolicy>(&records, POLICY, &known.attached).await?;
+            let living = living::<ManagedPolicy>(&records, &known.attached).await?;
             known.attached.into_iter().filter(|known| !living.contains(known)).collect()
         } else {
             Vec::new()
@@ -345,7 +345,7 @@ impl Iam {
             }
             let is_of_account = named.vendor == PolicyVendor::Account;
             set.attached.retain(|known| {
-                let is_former = is_of_account && known.name.eq_ignore_ascii_case(&named.name);
+                let is_former = is_of_account && known.home.eq_ignore_ascii_case(&named.name);
                 !is_former && !gone.contains(known)
             });
             if set.attached_count() >= IAM_ATTACHED_MAX {
@@ -360,7 +360,7 @@ impl Iam {
         self.change_policies(owner, attach).await?;
         // A deletion of the policy that came between has not seen that it is attached.
         if policy.vendor == PolicyVendor::Account
-            && living::<ManagedPolicy>(&records, POLICY, &[policy.reference()]).await?.is_empty()
+            && living::<ManagedPolicy>(&records, &[policy.reference()]).await?.is_empty()
         {
             return Err(missing(POLICY, &policy.name).into());
         }
@@ -381,7 +381,7 @@ impl Iam {
         let detach = move |set: &mut PolicySet| {
             let before = set.attached_count();
             match vendor {
-                PolicyVendor::Account => set.attached.retain(|known| !known.name.eq_ignore_ascii_case(&name)),
+                PolicyVendor::Account => set.attached.retain(|known| !known.home.eq_ignore_ascii_case(&name)),
                 PolicyVendor::Aws => set.aws.retain(|known| !known.eq_ignore_ascii_case(&name)),
             }
             if set.attached_count() < before { Ok(()) } else { Err(gone.clone().into()) }
@@ -398,8 +398,7 @@ impl Iam {
         let known = policies_of(records, owner).await?;
         let mut attached = Vec::new();
         for named in known.attached {
-            let found = records.read::<ManagedPolicy>(kind_register(POLICY, &named.name)?).await?;
-            attached.extend(found.map(|found| found.record).filter(|policy| policy.id == named.id));
+            attached.extend(records.referred::<ManagedPolicy>(&named).await?.map(|found| found.record));
         }
         for name in known.aws {
             attached.push(find(&name).ok_or(IamReadError::UnknownAwsPolicy { name })?.clone());
@@ -430,24 +429,13 @@ impl Iam {
         owner: PolicyOwner<'_>,
         mut change: impl FnMut(&mut PolicySet) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        let (records, kind, name) = (self.inner.records.clone(), owner.kind(), owner.name().to_owned());
-        let register = kind_register(kind, &name)?;
+        let (records, name) = (self.inner.records.clone(), owner.name().to_owned());
         let is_user = matches!(owner, PolicyOwner::User(_));
         self.change("policies", async move {
             if is_user {
-                let decide = |user: Option<UserRecord>| {
-                    let mut user = user.ok_or_else(|| missing(kind, &name))?;
-                    change(&mut user.policies)?;
-                    Ok((Step::Put(user), ()))
-                };
-                records.change(&register, decide).await
+                records.change_named(&name, |user: &mut UserRecord| change(&mut user.policies)).await
             } else {
-                let decide = |group: Option<GroupRecord>| {
-                    let mut group = group.ok_or_else(|| missing(kind, &name))?;
-                    change(&mut group.policies)?;
-                    Ok((Step::Put(group), ()))
-                };
-                records.change(&register, decide).await
+                records.change_named(&name, |group: &mut GroupRecord| change(&mut group.policies)).await
             }
         })
         .await
@@ -456,16 +444,14 @@ impl Iam {
 
 async fn policies_of(records: &Records, owner: PolicyOwner<'_>) -> Result<PolicySet> {
     match owner {
-        PolicyOwner::User(name) => Ok(entity::<UserRecord>(records, EntityKind::User, name).await?.policies),
-        PolicyOwner::Group(name) => {
-            Ok(entity::<GroupRecord>(records, EntityKind::Group, name).await?.policies)
-        }
+        PolicyOwner::User(name) => Ok(records.named::<UserRecord>(name).await?.policies),
+        PolicyOwner::Group(name) => Ok(records.named::<GroupRecord>(name).await?.policies),
     }
 }
 
 /// Whether a managed policy is attached that is there still.
 pub(super) async fn has_attached(records: &Records, set: &PolicySet) -> Result<bool> {
-    let living = living::<ManagedPolicy>(records, POLICY, &set.attached).await?;
+    let living = living::<ManagedPolicy>(records, &set.attached).await?;
     Ok(!living.is_empty() || !set.aws.is_empty())
 }
 

@@ -10,7 +10,6 @@ use futures::future::try_join_all;
 use sherd_core::iam::{EntityKind, GroupRecord, PolicySet, UserRecord};
 use sherd_policy::Policy;
 
-use super::entity;
 use super::error::Result;
 use super::key_view::{Composer, of_aws};
 use super::policies::PolicyOwner;
@@ -60,14 +59,14 @@ impl Principal {
         let records = &composer.records;
         let (user, arn, groups) = match owner {
             PolicyOwner::User(name) => {
-                let user: UserRecord = entity(records, EntityKind::User, name).await?;
-                let groups = user.groups.iter().map(|group| composer.entity(EntityKind::Group, group));
+                let user: UserRecord = records.named(name).await?;
+                let groups = user.groups.iter().map(|group| records.referred(group));
                 let groups = try_join_all(groups).await?.into_iter().flatten();
                 let groups: Vec<GroupRecord> = groups.map(|found| found.record).collect();
                 (Some(user.clone()), user.arn(), groups)
             }
             PolicyOwner::Group(name) => {
-                let group: GroupRecord = entity(records, EntityKind::Group, name).await?;
+                let group: GroupRecord = records.named(name).await?;
                 (None, group.arn(), vec![group])
             }
         };

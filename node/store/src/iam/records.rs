@@ -8,7 +8,10 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use sherd_core::codec::DecodeError;
-use sherd_core::iam::{Account, EntityKind, GroupRecord, KeyRecord, KeyUse, ManagedPolicy, UserRecord};
+use sherd_core::iam::{
+    Account, EntityId, EntityKind, EntityRef, GroupRecord, KeyRecord, KeyUse, ManagedPolicy, NameRegister,
+    NamedRecord, UserRecord,
+};
 use sherd_core::id::{ObjectKey, RegisterKey};
 
 use super::error::{IamError, IamReadError, Result};
@@ -20,10 +23,10 @@ use super::places::Places;
 use crate::object::Objects;
 use crate::object::documents::{Document, DocumentRefusal};
 
-/// A record with its stored form.
+/// The content of a register, with its stored form.
 pub(super) trait Record: Clone + Send + Sync + 'static {
     fn to_bytes(&self) -> Bytes;
-    fn from_bytes(bytes: Bytes) -> std::result::Result<Self, DecodeError>;
+    fn from_bytes(register: &RegisterKey, bytes: Bytes) -> std::result::Result<Self, DecodeError>;
 }
 
 macro_rules! records {
@@ -33,14 +36,65 @@ macro_rules! records {
                 self.encode()
             }
 
-            fn from_bytes(bytes: Bytes) -> std::result::Result<Self, DecodeError> {
+            fn from_bytes(_: &RegisterKey, bytes: Bytes) -> std::result::Result<Self, DecodeError> {
                 Self::decode(bytes)
             }
         })+
     };
 }
 
-records!(UserRecord, GroupRecord, ManagedPolicy, KeyRecord, KeyUse, Account);
+records!(ManagedPolicy, KeyRecord, KeyUse, Account);
+
+impl<E: NamedRecord + Clone + Send + Sync + 'static> Record for NameRegister<E> {
+    fn to_bytes(&self) -> Bytes {
+        self.encode()
+    }
+
+    fn from_bytes(register: &RegisterKey, bytes: Bytes) -> std::result::Result<Self, DecodeError> {
+        Self::decode(bytes, register.key.as_str().rsplit('/').next().unwrap_or_default())
+    }
+}
+
+/// A user, a group or a managed policy.
+pub(super) trait EntityRecord: Clone + Send + Sync + 'static {
+    /// The content of the register that it lives in.
+    type Register: Record;
+    const ENTITY: EntityKind;
+    fn entity_id(&self) -> &EntityId;
+    fn of(register: Self::Register) -> Option<Self>;
+}
+
+macro_rules! named_entities {
+    ($($record:ident),+) => {
+        $(impl EntityRecord for $record {
+            type Register = NameRegister<Self>;
+            const ENTITY: EntityKind = Self::KIND;
+
+            fn entity_id(&self) -> &EntityId {
+                &self.id
+            }
+
+            fn of(register: NameRegister<Self>) -> Option<Self> {
+                register.resident
+            }
+        })+
+    };
+}
+
+named_entities!(UserRecord, GroupRecord);
+
+impl EntityRecord for ManagedPolicy {
+    type Register = Self;
+    const ENTITY: EntityKind = EntityKind::Policy;
+
+    fn entity_id(&self) -> &EntityId {
+        &self.id
+    }
+
+    fn of(register: Self) -> Option<Self> {
+        Some(register)
+    }
+}
 
 /// A record as it was read.
 #[derive(Debug, Clone)]
@@ -59,7 +113,7 @@ pub(super) enum Step<R> {
 /// One page of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<R> {
-    /// Its records, by name without regard to case.
+    /// Its records, by the last parts of their registers' names: a renamed one is where its first name was.
     pub records: Vec<R>,
     /// The marker of the next page, where there may be more. A page may be short and still have a next one.
     pub next: Option<String>,
@@ -76,6 +130,8 @@ pub(super) struct Records {
     /// Simulations, which keep no search out.
     pub(super) simulations: Places,
     counts: Arc<RememberedCounts>,
+    #[cfg(test)]
+    pub(super) gate: Arc<super::tests::gate::Gate>,
 }
 
 /// How many records of each kind there were when they were counted the last time. Locked while they are.
@@ -106,19 +162,50 @@ impl Records {
     pub(super) fn new(objects: Objects) -> Self {
         let (pages, searches) = (Places::new(PAGES_AT_ONCE), Places::new(SEARCHES_AT_ONCE));
         let simulations = Places::new(SIMULATIONS_AT_ONCE);
-        Self { objects, pages, searches, simulations, counts: Arc::default() }
+        Self {
+            objects,
+            pages,
+            searches,
+            simulations,
+            counts: Arc::default(),
+            #[cfg(test)]
+            gate: Arc::default(),
+        }
     }
 
     pub(super) async fn read<R: Record>(
         &self,
         register: RegisterKey,
     ) -> std::result::Result<Option<FoundRecord<R>>, IamReadError> {
-        let name = register.key.clone();
-        let Some(document) = self.objects.documents().read(register).await? else { return Ok(None) };
-        match R::from_bytes(document.bytes.clone()) {
+        #[cfg(test)]
+        self.gate.pass().await?;
+        let Some(document) = self.objects.documents().read(register.clone()).await? else { return Ok(None) };
+        match R::from_bytes(&register, document.bytes.clone()) {
             Ok(record) => Ok(Some(FoundRecord { record, document })),
-            Err(source) => Err(IamReadError::Undecodable { register: name.to_string(), source }),
+            Err(source) => Err(IamReadError::Undecodable { register: register.key.to_string(), source }),
         }
+    }
+
+    /// The entity that lives in a register, if one does.
+    pub(super) async fn resident<R: EntityRecord>(
+        &self,
+        register: RegisterKey,
+    ) -> std::result::Result<Option<FoundRecord<R>>, IamReadError> {
+        let Some(FoundRecord { record, document }) = self.read::<R::Register>(register).await? else {
+            return Ok(None);
+        };
+        Ok(R::of(record).map(|record| FoundRecord { record, document }))
+    }
+
+    /// The entity that is named, whichever name it has; `None` where it is gone.
+    pub(super) async fn referred<R: EntityRecord>(
+        &self,
+        named: &EntityRef,
+    ) -> std::result::Result<Option<FoundRecord<R>>, IamReadError> {
+        Ok(self
+            .resident::<R>(home_of::<R>(named)?)
+            .await?
+            .filter(|found| *found.record.entity_id() == named.id))
     }
 
     /// Changes a record as `decide` says of what is there, again where another change came between.
@@ -144,6 +231,8 @@ impl Records {
             let (record, known) = found.map(|found| (found.record, found.document)).unzip();
             let (known, before) = known.map(|known| (known.bytes, known.body)).unzip();
             let (step, outcome) = decide(record).await?;
+            #[cfg(test)]
+            self.gate.pass().await?;
             let documents = self.objects.documents();
             let changed = match step {
                 Step::Put(record) => {
@@ -174,21 +263,20 @@ impl Records {
         }
     }
 
-    /// Lists the records that `keep` takes, of the names behind `marker`. The page ends early where its
-    /// records are long.
-    pub(super) async fn list<R: Record>(
+    /// Lists the records that `keep` takes, of the registers behind `marker`. An entity stays in its register
+    /// when it is renamed, so that it is listed once. The page ends early where its records are long.
+    pub(super) async fn list<R: EntityRecord>(
         &self,
-        kind: EntityKind,
         marker: Option<&str>,
         max: usize,
         keep: impl Fn(&R) -> bool + Send + Sync,
     ) -> Result<Page<R>> {
         let _place = self.pages.take().await?;
-        let prefix = kind.registers();
+        let prefix = R::ENTITY.registers();
         let after = marker.map(|marker| format!("{prefix}{}", marker.to_ascii_lowercase()));
         let (names, stopped) = self.objects.document_names(prefix, after, LISTED_NAMES_MAX).await?;
         let read = |name: ObjectKey| async move {
-            Ok::<_, IamReadError>((self.read::<R>(RegisterKey::bucket(name.clone())).await?, name))
+            Ok::<_, IamReadError>((self.resident::<R>(RegisterKey::bucket(name.clone())).await?, name))
         };
         let mut reads = stream::iter(names).map(read).buffered(READS_AT_ONCE);
         let mut page = Page { records: Vec::new(), next: None };
@@ -209,15 +297,14 @@ impl Records {
     }
 
     /// All records of a kind that `keep` takes. Reads each of that kind, for few callers at one time.
-    pub(super) async fn all<R: Record>(
+    pub(super) async fn all<R: EntityRecord>(
         &self,
-        kind: EntityKind,
         keep: impl Fn(&R) -> bool + Send + Sync,
     ) -> Result<Vec<R>> {
         let _place = self.searches.take().await?;
         let (mut all, mut marker) = (Vec::new(), None);
         loop {
-            let page = self.list::<R>(kind, marker.as_deref(), LISTED_NAMES_MAX, &keep).await?;
+            let page = self.list::<R>(marker.as_deref(), LISTED_NAMES_MAX, &keep).await?;
             all.extend(page.records);
             match page.next {
                 Some(next) => marker = Some(next),
@@ -228,8 +315,8 @@ impl Records {
 
     /// The number of records of a kind, as it was at most [`COUNT_PERIOD`] ago. Counts as a search does, and
     /// once for all callers of that time.
-    pub(super) async fn count<R: Record>(&self, kind: EntityKind) -> Result<usize> {
-        let Ok(mut remembered) = timeout(PLACE_WAIT, self.counts.of(kind).lock()).await else {
+    pub(super) async fn count<R: EntityRecord>(&self) -> Result<usize> {
+        let Ok(mut remembered) = timeout(PLACE_WAIT, self.counts.of(R::ENTITY).lock()).await else {
             return Err(IamError::Busy);
         };
         if let Some(count) = remembered.filter(|count| count.at.elapsed() < COUNT_PERIOD) {
@@ -238,7 +325,7 @@ impl Records {
         let _place = self.searches.take().await?;
         let (at, mut records, mut marker) = (Instant::now(), 0, None);
         loop {
-            let page = self.list::<R>(kind, marker.as_deref(), LISTED_NAMES_MAX, |_| true).await?;
+            let page = self.list::<R>(marker.as_deref(), LISTED_NAMES_MAX, |_| true).await?;
             records += page.records.len();
             match page.next {
                 Some(next) => marker = Some(next),
@@ -250,15 +337,11 @@ impl Records {
     }
 
     /// Whether `is` holds of any record of a kind. Searches as [`Self::all`] does.
-    pub(super) async fn any<R: Record>(
-        &self,
-        kind: EntityKind,
-        is: impl Fn(&R) -> bool + Send + Sync,
-    ) -> Result<bool> {
+    pub(super) async fn any<R: EntityRecord>(&self, is: impl Fn(&R) -> bool + Send + Sync) -> Result<bool> {
         let _place = self.searches.take().await?;
         let mut marker = None;
         loop {
-            let page = self.list::<R>(kind, marker.as_deref(), 1, &is).await?;
+            let page = self.list::<R>(marker.as_deref(), 1, &is).await?;
             match page.next {
                 _ if !page.records.is_empty() => return Ok(true),
                 Some(next) => marker = Some(next),
@@ -266,6 +349,14 @@ impl Records {
             }
         }
     }
+}
+
+/// The register that an entity lives in.
+pub(super) fn home_of<R: EntityRecord>(named: &EntityRef) -> std::result::Result<RegisterKey, IamReadError> {
+    named.register(R::ENTITY).map_err(|_| IamReadError::Undecodable {
+        register: format!("{}{}", R::ENTITY.registers(), named.home),
+        source: DecodeError::Invalid { field: "home" },
+    })
 }
 
 fn marker_of(prefix: &str, name: &str) -> Option<String> {

@@ -49,7 +49,7 @@ async fn users_are_listed_by_name_below_a_path_page_by_page_and_no_bucket_shows_
     assert_eq!(pages, [vec!["a", "B"], vec!["e"]]);
     let all = iam.list_users("/", None, 100).await.expect("listed");
     assert_eq!(all.records.len(), 5);
-    iam.update_user("d", "/x/".to_owned()).await.expect("changed");
+    iam.update_user("d", EntityUpdate { path: Some("/x/".to_owned()), name: None }).await.expect("changed");
     let moved = iam.list_users("/x/", Some("b"), 100).await.expect("listed").records;
     assert_eq!(moved.iter().map(|user| &user.name[..]).collect::<Vec<_>>(), ["d", "e"]);
     for max in [1, 100] {

@@ -18,7 +18,7 @@ async fn a_key_is_good_while_it_is_active_and_its_user_lists_it() {
     let second = iam.create_access_key("ada", None).await.expect("created");
     assert!(is_over_limit(&iam.create_access_key("ada", None).await));
     assert_eq!(judged_by(&iam, &first).await, Some(Vec::new()));
-    let listed = iam.access_keys("ada").await.expect("there");
+    let listed = iam.access_keys("ada").await.expect("there").keys;
     let active = |key: &NewKey| (key.key.clone(), KeyStatus::Active);
     assert_eq!(listed, [active(&first), active(&second)]);
     let id = first.key.id.as_str();
@@ -70,7 +70,7 @@ async fn a_key_that_is_made_inactive_gives_its_user_no_other_key() {
     says(&script.prepares, |_, _| Fate::Through);
     assert!(matches!(refused, Err(IamError::SignerInactive)), "{refused:?}");
     let inactive = [&first, &second].map(|key| (key.clone(), KeyStatus::Inactive));
-    assert_eq!(iam.access_keys("ada").await.expect("there"), inactive, "no state between had another");
+    assert_eq!(iam.access_keys("ada").await.expect("there").keys, inactive, "no state between had another");
     // A call that is dropped when it is under way leaves no more than one that is not.
     let mut dropped = Box::pin(slow.set_key_status("ada", other, KeyStatus::Active, signer.clone()));
     // On a slow machine it may have ended at once, by other threads.
@@ -81,7 +81,7 @@ async fn a_key_that_is_made_inactive_gives_its_user_no_other_key() {
     iam.delete_access_key("ada", other).await.expect("deleted");
     let refused = slow.create_access_key("ada", signer.clone()).await;
     assert!(matches!(refused, Err(IamError::SignerInactive)), "{refused:?}");
-    assert_eq!(iam.access_keys("ada").await.expect("there"), inactive[..1]);
+    assert_eq!(iam.access_keys("ada").await.expect("there").keys, inactive[..1]);
     // One that was deleted gives none either; a user's key goes for another user as it did when it signed.
     iam.delete_access_key("ada", first.id.as_str()).await.expect("deleted");
     assert!(iam.create_access_key("ada", signer.clone()).await.is_err());
@@ -136,24 +136,24 @@ async fn no_key_is_made_under_another_master_key_than_those_that_are_there() {
     for print in [master_key().fingerprint(), other.fingerprint()] {
         assert!(refused.to_string().contains(&print.to_string()), "{refused}");
     }
-    assert_eq!(iam.access_keys("bob").await.expect("there"), []);
+    assert_eq!(iam.access_keys("bob").await.expect("there").keys, []);
     iam.create_access_key("bob", None).await.expect("it is the account's");
     // Where the first one is lost, its keys are made inactive, and then others can be made.
     for user in ["ada", "bob"] {
-        for (key, _) in iam.access_keys(user).await.expect("there") {
+        for (key, _) in iam.access_keys(user).await.expect("there").keys {
             let id = key.id.as_str();
             iam.set_key_status(user, id, KeyStatus::Inactive, None).await.expect("changed");
         }
     }
     let made = other_node.create_access_key("bob", None).await.expect("no active key is kept otherwise");
     other_node.delete_access_key("bob", made.key.id.as_str()).await.expect("deleted");
-    for (key, _) in iam.access_keys("ada").await.expect("there") {
+    for (key, _) in iam.access_keys("ada").await.expect("there").keys {
         iam.set_key_status("ada", key.id.as_str(), KeyStatus::Active, None).await.expect("changed");
     }
     assert!(other_node.create_access_key("bob", None).await.is_err());
     // Where no key is left, nothing is kept under the first one.
     for user in ["ada", "bob"] {
-        for (key, _) in iam.access_keys(user).await.expect("there") {
+        for (key, _) in iam.access_keys(user).await.expect("there").keys {
             iam.delete_access_key(user, key.id.as_str()).await.expect("deleted");
         }
     }

@@ -1,8 +1,10 @@
 //! IAM through one node and through several: the calls, their refusals, and the views that requests take.
 
+pub(super) mod gate;
 mod entities;
 mod keys;
 mod policies;
+mod renames;
 mod views;
 
 use std::sync::Arc;

@@ -282,7 +282,7 @@ async fn a_view_keeps_its_identity_while_no_record_changes() {
     assert!(Arc::ptr_eq(&before.identity, &after.identity));
     // So it does where another record changed, or this one was written as it is.
     iam.create_user(user_of("bob")).await.expect("created");
-    iam.update_user("ada", "/".to_owned()).await.expect("nothing to change");
+    iam.update_user("ada", EntityUpdate::default()).await.expect("nothing to change");
     assert!(iam.remembered_key(key.key.id.as_str()).is_none(), "all views are forgotten");
     let after = iam.look_up_key(key.key.id.as_str()).await.expect("readable").expect("good");
     assert!(Arc::ptr_eq(&before.identity, &after.identity));
