@@ -36,13 +36,18 @@ async fn a_user_and_a_group_have_other_names_and_keep_the_rest() {
         .await;
     let renamed = [("UserName", "ADA"), ("NewUserName", "Eve"), ("NewPath", "/team/")];
     let answer = root.done("UpdateUser", &renamed).await;
-    assert!(answer.body.starts_with("<UpdateUserResponse xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\">"));
+    assert!(
+        answer.body.starts_with("<UpdateUserResponse xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\">")
+    );
     root.done("UpdateGroup", &[("GroupName", "ops"), ("NewGroupName", "Admins")]).await;
 
     let eve = [("UserName", "eve")];
     let got = root.done("GetUser", &eve).await;
     let arn = format!("{ARN}user/team/Eve");
-    assert_eq!((got.text("UserId"), got.text("Arn"), got.text("UserName")), (Some(&*id), Some(&*arn), Some("Eve")));
+    assert_eq!(
+        (got.text("UserId"), got.text("Arn"), got.text("UserName")),
+        (Some(&*id), Some(&*arn), Some("Eve"))
+    );
     assert_eq!(user.caller_identity().await.text("Arn"), Some(&*arn));
     assert_eq!(user.done("GetUser", &[]).await.text("UserName"), Some("Eve"));
     let keys = root.done("ListAccessKeys", &eve).await;
@@ -74,7 +79,8 @@ async fn a_user_and_a_group_have_other_names_and_keep_the_rest() {
     assert!(words.contains("at 'newUserName' failed to satisfy constraint"), "{words}");
     // Lists are by the names of today, each user once.
     let listed = root.done("ListUsers", &[]).await.body;
-    let names: Vec<_> = listed.split("<UserName>").skip(1).filter_map(|rest| rest.split('<').next()).collect();
+    let names: Vec<_> =
+        listed.split("<UserName>").skip(1).filter_map(|rest| rest.split('<').next()).collect();
     assert_eq!(names, ["ada", "Eve"]);
 }
 
@@ -130,9 +136,8 @@ async fn a_policy_of_a_bucket_goes_on_to_name_a_user_that_was_renamed() {
         let shown = client.get_bucket_policy().bucket(BUCKET).send().await.expect("the policy");
         shown.policy.expect("a text")
     };
-    let put_policy = async |principal: &str| {
-        client.put_bucket_policy().bucket(BUCKET).policy(of(principal)).send().await
-    };
+    let put_policy =
+        async |principal: &str| client.put_bucket_policy().bucket(BUCKET).policy(of(principal)).send().await;
     put(&client, "k", "v").await;
     let key = users.user("ada").await;
     let may_read = async |key| {

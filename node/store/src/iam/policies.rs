@@ -1,8 +1,8 @@
 //! Policies: managed ones with their versions, those that are part of a user or a group, and attachments.
 
 use sherd_core::iam::{
-    EntityId, EntityKind, GroupRecord, InlinePolicy, ManagedPolicy, PolicySet, PolicyVendor, PolicyVersion,
-    UserRecord, check_policy_name,
+    EntityId, EntityKind, EntityRef, GroupRecord, InlinePolicy, ManagedPolicy, PolicySet, PolicyVendor,
+    PolicyVersion, UserRecord, check_policy_name,
 };
 use sherd_core::limits::{
     IAM_ATTACHED_MAX, IAM_DESCRIPTION_CHARS_MAX, IAM_DOCUMENT_BYTES_MAX, IAM_GROUP_POLICY_CHARS_MAX,
@@ -331,23 +331,21 @@ impl Iam {
         };
         let records = self.inner.records.clone();
         let known = policies_of(&records, owner).await?;
-        // At the limit, those that were deleted meanwhile make room.
-        let gone = if known.attached_count() >= IAM_ATTACHED_MAX {
-            let living = living::<ManagedPolicy>(&records, &known.attached).await?;
-            known.attached.into_iter().filter(|known| !living.contains(known)).collect()
-        } else {
-            Vec::new()
-        };
+        // Another one of its name is gone, or was made since this one was read. At the limit, all that were
+        // deleted meanwhile make room.
+        let (is_full, is_of_account) =
+            (known.attached_count() >= IAM_ATTACHED_MAX, policy.vendor == PolicyVendor::Account);
+        let is_former = |known: &EntityRef| is_of_account && known.home.eq_ignore_ascii_case(&policy.name);
+        let mut gone: Vec<_> =
+            known.attached.into_iter().filter(|known| is_full || is_former(known)).collect();
+        let there = living::<ManagedPolicy>(&records, &gone).await?;
+        gone.retain(|known| !there.contains(known));
         let named = policy.clone();
         let attach = move |set: &mut PolicySet| {
             if set.has(&named) {
                 return Ok(());
             }
-            let is_of_account = named.vendor == PolicyVendor::Account;
-            set.attached.retain(|known| {
-                let is_former = is_of_account && known.home.eq_ignore_ascii_case(&named.name);
-                !is_former && !gone.contains(known)
-            });
+            set.attached.retain(|known| !gone.contains(known));
             if set.attached_count() >= IAM_ATTACHED_MAX {
                 return Err(LimitExceeded::Quota { quota, max: IAM_ATTACHED_MAX }.into());
             }

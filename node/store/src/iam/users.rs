@@ -162,8 +162,12 @@ impl Iam {
                     if user.groups.iter().any(|known| known.id == group.id) {
                         return Ok((Step::Keep, ()));
                     }
-                    // Another one that lived in the group's register is gone.
-                    user.groups.retain(|known| !known.home.eq_ignore_ascii_case(&group.home));
+                    // Another one of this home is gone, or has taken it since this group was read.
+                    let same_home = |known: &EntityRef| known.home.eq_ignore_ascii_case(&group.home);
+                    let others: Vec<_> =
+                        user.groups.iter().filter(|known| same_home(known)).cloned().collect();
+                    let others = living::<GroupRecord>(&records, &others).await?;
+                    user.groups.retain(|known| !same_home(known) || others.contains(known));
                     if user.groups.len() >= IAM_GROUPS_MAX {
                         user.groups = living::<GroupRecord>(&records, &user.groups).await?;
                     }

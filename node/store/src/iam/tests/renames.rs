@@ -497,3 +497,44 @@ async fn a_search_finds_a_user_once_that_is_renamed_while_it_reads() {
     }
     node.close().await;
 }
+
+/// A call that read a group, or a policy, before it was deleted and made again takes nothing of the new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_call_about_a_former_group_or_policy_takes_no_right_or_denial() {
+    let directories = Directories::new(4).without_syncs();
+    let node = directories.start().await;
+    let (iam, late) = (iam_of(&node, None), iam_of(&node, None));
+    let key = user_with_key(&iam, "ada").await;
+    let (ada, gate) = (PolicyOwner::User("ada"), &late.inner.records.gate);
+    let mut documents = 0;
+    for operations in 1..4 {
+        let name = format!("of-{operations}");
+        iam.create_group(name.clone(), "/".to_owned()).await.expect("created");
+        let mut add = Box::pin(late.add_user_to_group("ada", &name));
+        let ended = gate.hold_after(operations, &mut add).await;
+        if ended.is_none() && iam.delete_group(&name).await.is_ok() {
+            iam.create_group(name.clone(), "/".to_owned()).await.expect("created");
+            let group = PolicyOwner::Group(&name);
+            iam.put_inline_policy(group, "p".to_owned(), DENY.to_owned()).await.expect("put");
+            iam.add_user_to_group("ada", &name).await.expect("added");
+            documents += 1;
+        }
+        gate.open();
+        let _either = if ended.is_none() { add.await.err() } else { None };
+        assert_eq!(judged_as(&iam, &key).await.1.len(), documents, "{name}");
+
+        iam.create_policy(policy_of(&name)).await.expect("created");
+        let mut attach = Box::pin(late.attach_policy(ada, name.as_str()));
+        let ended = gate.hold_after(operations, &mut attach).await;
+        if ended.is_none() && iam.delete_policy(&name).await.is_ok() {
+            iam.create_policy(policy_of(&name)).await.expect("created");
+            iam.attach_policy(ada, name.as_str()).await.expect("attached");
+        }
+        gate.open();
+        let _either = if ended.is_none() { attach.await.err() } else { None };
+        documents += 1;
+        assert_eq!(judged_as(&iam, &key).await.1.len(), documents, "{name}");
+    }
+    assert!(documents >= 4, "{documents}");
+    node.close().await;
+}
