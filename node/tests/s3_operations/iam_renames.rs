@@ -52,8 +52,8 @@ async fn a_user_and_a_group_have_other_names_and_keep_the_rest() {
     assert_eq!(user.done("GetUser", &[]).await.text("UserName"), Some("Eve"));
     let keys = root.done("ListAccessKeys", &eve).await;
     assert_eq!((keys.text("UserName"), keys.text("AccessKeyId")), (Some("Eve"), Some(&*user.access_key)));
-    let used = root.done("GetAccessKeyLastUsed", &[("AccessKeyId", &user.access_key)]).await;
-    assert_eq!(used.text("UserName"), Some("Eve"));
+    let last_use = root.done("GetAccessKeyLastUsed", &[("AccessKeyId", &user.access_key)]).await;
+    assert_eq!(last_use.text("UserName"), Some("Eve"));
     assert_eq!(root.done("ListUserPolicies", &eve).await.text("member"), Some("p"));
     assert_eq!(root.done("ListGroupsForUser", &eve).await.text("GroupName"), Some("Admins"));
     let group = root.done("GetGroup", &[("GroupName", "admins")]).await;
