@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::ResourceExt as _;
 
 use super::document::PolicyDocument;
-use crate::api::{Bucket, BucketGrant, BucketUser, lists, message};
+use crate::api::{Bucket, BucketGrant, BucketReference, BucketUser, lists, message};
 use crate::limits;
 use crate::names::ROOTS_TAGS;
 
@@ -71,6 +71,11 @@ pub fn user(user: &BucketUser) -> Result<ValidUser<'_>, Vec<String>> {
             broken.push(format!("{name:?} is no name of a bucket"));
         }
     }
+    for reference in user.spec.buckets.iter().filter_map(|grant| grant.bucket_ref.as_ref()) {
+        if !is_reference(reference) {
+            broken.push(format!("{reference:?} names no Bucket"));
+        }
+    }
     let overlap = match &user.spec.rotation.overlap {
         None => Some(limits::ROTATION_OVERLAP),
         Some(text) => {
@@ -100,17 +105,27 @@ pub(super) fn broken_user(user: &BucketUser) -> ValidUser<'_> {
 pub(super) fn is_right(grant: &BucketGrant) -> bool {
     match (&grant.name, &grant.bucket_ref) {
         (Some(name), None) => is_bucket_name(name),
-        (None, Some(_)) => true,
+        (None, Some(reference)) => is_reference(reference),
         (Some(_), Some(_)) | (None, None) => false,
     }
 }
 
+/// Whether a reference has names that objects can have: others make a request that the API server is not
+/// even sent, which says nothing about the right.
+fn is_reference(BucketReference { name, namespace }: &BucketReference) -> bool {
+    is_object_name(name) && namespace.as_deref().is_none_or(is_object_name)
+}
+
 /// Whether a text is safe in a path, a resource and a policy; the store has further rules.
 pub(super) fn is_bucket_name(name: &str) -> bool {
+    (3..=63).contains(&name.len()) && is_object_name(name)
+}
+
+/// Whether a text is a name of DNS, as names of objects are.
+fn is_object_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
-    (3..=63).contains(&bytes.len())
-        && bytes.iter().all(|byte| is_plain(*byte) || b".-".contains(byte))
+    bytes.iter().all(|byte| is_plain(*byte) || b".-".contains(byte))
         && [bytes.first(), bytes.last()].iter().all(|end| end.is_some_and(|byte| is_plain(*byte)))
 }
 

@@ -363,6 +363,27 @@ async fn a_namespace_gets_its_own_buckets_and_those_that_others_share() {
     says(&server, APP, READY, "True", "AsAsked");
 }
 
+/// The API server is sent no request for such a name: that is no reason to leave the other rights unjudged.
+#[tokio::test]
+async fn a_right_that_can_name_nothing_keeps_no_withdrawn_one() {
+    let names = |name: &str, namespace: &str| json!({"bucketRef": {"name": name, "namespace": namespace}, "access": "read"});
+    for (name, namespace) in
+        [("a b", "storage"), ("..", "storage"), ("%zz", "storage"), ("a", "a/b"), ("A", "team")]
+    {
+        let (server, store) = a_user();
+        a_bucket(&server, &store, OTHERS, json!({"allowedNamespaces": ["team"]}));
+        let shared = names("ledger", "storage");
+        change(&server, APP, |user| user["spec"]["buckets"] = json!([shared]));
+        step(&server, &store).await.expect("reconciled");
+        assert!(rights(&store).is_some());
+        change(&server, APP, |user| user["spec"]["buckets"] = json!([shared, names(name, namespace)]));
+        change(&server, OTHERS, |bucket| bucket["spec"]["allowedNamespaces"] = json!([]));
+        step(&server, &store).await.expect("reported");
+        says(&server, APP, READY, "False", "SpecInvalid");
+        assert_eq!(rights(&store), None, "{name} {namespace}");
+    }
+}
+
 #[tokio::test]
 async fn a_document_goes_no_further_than_the_buckets() {
     let allow =
