@@ -102,8 +102,15 @@ pub async fn reconcile(context: &Context, user: &BucketUser) -> Result<NextLook,
         }
     };
     // Before the user is made: it must not be left when its object goes.
-    let Some(kept) = finalizer::set(&context.client, user, USER_FINALIZER, true).await? else {
-        return Ok(NextLook::OnChange);
+    let kept = match finalizer::set(&context.client, user, USER_FINALIZER, true).await {
+        Ok(Some(kept)) => kept,
+        Ok(None) => return Ok(NextLook::OnChange),
+        Err(error) => {
+            // An object that is edited without end keeps no right by that.
+            let waiting = Verdict::waiting(AccessCondition::Ready);
+            let _either_way = Box::pin(judge_broken(context, user, &usable, waiting)).await;
+            return Err(error);
+        }
     };
     let valid = ValidUser { user: &kept, ..valid };
     let report = match Box::pin(synchronise(context, &valid, &usable)).await? {

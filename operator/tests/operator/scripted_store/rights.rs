@@ -1,5 +1,6 @@
 //! BucketUsers: their rights to buckets, and their policies.
 
+use http::Method;
 use serde_json::{Value, json};
 use sherd_operator::api::AccessCondition;
 use sherd_policy::{
@@ -10,6 +11,7 @@ use sherd_policy::{
 use super::store::{ScriptedUser, StoreFault};
 use super::users::{APP, KEY, PHOTOS, READY, a_bucket, a_user, step};
 use super::*;
+use crate::scripted_api::server::Fault;
 
 const OTHERS: &str = "/apis/sherd.dev/v1alpha1/namespaces/storage/buckets/ledger";
 const POLICY: AccessCondition = AccessCondition::PolicyApplied;
@@ -382,6 +384,22 @@ async fn a_right_that_can_name_nothing_keeps_no_withdrawn_one() {
         says(&server, APP, READY, "False", "SpecInvalid");
         assert_eq!(rights(&store), None, "{name} {namespace}");
     }
+}
+
+/// Who edits an object without end, and drops its finalizer, keeps no right by that.
+#[tokio::test]
+async fn an_object_whose_finalizer_cannot_be_set_keeps_no_withdrawn_right() {
+    let (server, store) = a_user();
+    a_bucket(&server, &store, OTHERS, json!({"allowedNamespaces": ["team"]}));
+    let shared = json!({"bucketRef": {"name": "ledger", "namespace": "storage"}, "access": "read"});
+    change(&server, APP, |user| user["spec"]["buckets"] = json!([shared]));
+    step(&server, &store).await.expect("reconciled");
+    assert!(rights(&store).is_some());
+    change(&server, OTHERS, |bucket| bucket["spec"]["allowedNamespaces"] = json!([]));
+    change(&server, APP, |user| user["metadata"]["finalizers"] = json!([]));
+    server.fail(Method::PATCH, "bucketusers/app", Fault::Code(409));
+    step(&server, &store).await.expect_err("it changes meanwhile");
+    assert_eq!(rights(&store), None);
 }
 
 #[tokio::test]
