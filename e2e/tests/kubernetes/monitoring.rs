@@ -11,7 +11,10 @@ use sherd_e2e::prometheus::Prometheus;
 use crate::cases::root;
 
 /// Alerts and panels that a healthy cluster may have no series for.
-const MAY_BE_EMPTY: [(&str, &str); 13] = [
+const MAY_BE_EMPTY: [(&str, &str); 17] = [
+    ("SherdDataLost", "the condition has another reason"),
+    ("SherdDataAtRisk", "the condition has another reason"),
+    ("SherdAccessNotReady", "there is no Bucket and no BucketUser"),
     ("SherdQuorumLost", "the condition has another reason"),
     ("SherdFull", "the condition has another reason"),
     ("SherdNodeDown", "the condition has another reason"),
@@ -23,6 +26,7 @@ const MAY_BE_EMPTY: [(&str, &str); 13] = [
     ("SherdNotDurable", "the label says fsync"),
     ("SherdS3CertificateExpiring", "S3 is served in clear text"),
     ("SherdClusterUnwatched", "an operator shows the cluster's conditions"),
+    ("buckets and users that are not ready", "all are ready"),
     ("errors (5xx)", "no request was answered with 5xx"),
     ("reconciles that fail", "no reconcile failed since the operator leads"),
 ];

@@ -365,7 +365,7 @@ async fn a_namespace_gets_its_own_buckets_and_those_that_others_share() {
     says(&server, APP, READY, "True", "AsAsked");
 }
 
-/// The API server is sent no request for such a name: that is no reason to leave the other rights unjudged.
+/// The API server is sent no request for such a name, and the other rights are judged.
 #[tokio::test]
 async fn a_right_that_can_name_nothing_keeps_no_withdrawn_one() {
     let names = |name: &str, namespace: &str| json!({"bucketRef": {"name": name, "namespace": namespace}, "access": "read"});
@@ -386,7 +386,7 @@ async fn a_right_that_can_name_nothing_keeps_no_withdrawn_one() {
     }
 }
 
-/// Who edits an object without end, and drops its finalizer, keeps no right by that.
+/// A tenant that edits an object without end, and drops its finalizer, keeps no right by that.
 #[tokio::test]
 async fn an_object_whose_finalizer_cannot_be_set_keeps_no_withdrawn_right() {
     let (server, store) = a_user();
