@@ -89,15 +89,13 @@ fn value_of<'a>(tags: &'a [Tag], key: &str) -> Option<&'a str> {
 struct SubjectEntity {
     /// None for everything.
     arn: Option<String>,
-    /// Of a user that is there.
-    user_id: Option<String>,
     tags: Vec<Tag>,
 }
 
 impl SubjectEntity {
     /// One that has no tags.
     const fn bare(arn: String) -> Self {
-        Self { arn: Some(arn), user_id: None, tags: vec![] }
+        Self { arn: Some(arn), tags: vec![] }
     }
 }
 
@@ -111,8 +109,7 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
         return Ok(());
     }
     let rights = Rights::new(&call.caller.identity, None);
-    let SubjectEntity { arn, user_id, mut tags } = named(call, subject).await?;
-    check_own_name(call, user_id.as_deref())?;
+    let SubjectEntity { arn, mut tags } = named(call, subject).await?;
     let asks_for_tags =
         || [KeyName::ResourceTag, KeyName::IamResourceTag].into_iter().any(|name| rights.asks(action, name));
     if subject == Subject::Policy && asks_for_tags() {
@@ -152,20 +149,6 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
         0 => Ok(()),
         _ => decide(tagging, arn.as_deref(), Verdict::DeniedImplicitly),
     }
-}
-
-/// Checks that the caller's own name does not stand for another user: the caller may have been renamed since
-/// its request came, and policies by which users manage themselves are about the name.
-///
-/// # Errors
-/// ConcurrentModification.
-fn check_own_name(call: &Call, user_id: Option<&str>) -> Result<(), Fault> {
-    let is_own = |name: &str| call.user_name().is_ok_and(|named| named.eq_ignore_ascii_case(name));
-    let is_own = call.own_name().is_some_and(is_own);
-    if is_own && user_id.is_some_and(|id| id != call.own_id()) {
-        return Err(IamError::ConcurrentModification.into());
-    }
-    Ok(())
 }
 
 /// The ARN that UpdateUser or UpdateGroup gives the entity of this one.
@@ -223,7 +206,7 @@ async fn named(call: &Call, subject: Subject) -> Result<SubjectEntity, Fault> {
         Ok::<_, Fault>(SubjectEntity::bare(kind.arn(call.path()?, call.required(name)?)))
     };
     match subject {
-        Subject::Account => Ok(SubjectEntity { arn: None, user_id: None, tags: vec![] }),
+        Subject::Account => Ok(SubjectEntity { arn: None, tags: vec![] }),
         Subject::Caller => Ok(SubjectEntity::bare(call.own_arn().to_owned())),
         Subject::User => user(call, call.user_name()?).await,
         Subject::MovedUser => user(call, call.required("UserName")?).await,
@@ -244,11 +227,15 @@ async fn named(call: &Call, subject: Subject) -> Result<SubjectEntity, Fault> {
     }
 }
 
+/// The user of a name. The caller's own name does not stand for another user: the caller may have been
+/// renamed since its request came, and policies by which users manage themselves are about the name.
 async fn user(call: &Call, name: &str) -> Result<SubjectEntity, Fault> {
+    let is_own = call.own_name().is_some_and(|own| own.eq_ignore_ascii_case(name));
     match call.iam.user(name).await {
-        Ok(user) => {
-            Ok(SubjectEntity { arn: Some(user.arn()), user_id: Some(user.id.to_string()), tags: user.tags })
+        Ok(user) if is_own && user.id.as_str() != call.own_id() => {
+            Err(IamError::ConcurrentModification.into())
         }
+        Ok(user) => Ok(SubjectEntity { arn: Some(user.arn()), tags: user.tags }),
         Err(error) => unseen(EntityKind::User, name, error),
     }
 }

@@ -160,3 +160,20 @@ async fn a_policy_of_a_bucket_goes_on_to_name_a_user_that_was_renamed() {
     assert!(may_read(&key).await);
     assert_eq!(shown().await, of(&format!("{ARN}user/kim")));
 }
+
+/// Calls that name no user are judged by the user that they are about, which need not be the caller.
+#[tokio::test]
+async fn a_user_asks_of_the_key_and_the_policies_of_another() {
+    let node = node().await;
+    let root = node.iam_client();
+    let (ada, eve) = (a_user(&root, "ada").await, a_user(&root, "eve").await);
+    let all = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:*","Resource":"*"}]}"#;
+    root.done("PutUserPolicy", &[("UserName", "ada"), ("PolicyName", "p"), ("PolicyDocument", all)]).await;
+    let last_use = ada.done("GetAccessKeyLastUsed", &[("AccessKeyId", &eve.access_key)]).await;
+    assert_eq!(last_use.text("UserName"), Some("eve"));
+    let of_eve = format!("{ARN}user/eve");
+    let asked = [("PolicySourceArn", &*of_eve), ("ActionNames.member.1", "s3:GetObject")];
+    let simulated = ada.done("SimulatePrincipalPolicy", &asked).await;
+    assert_eq!(simulated.text("EvalDecision"), Some("implicitDeny"));
+    assert_eq!(ada.done("ListAccessKeys", &[]).await.text("UserName"), Some("ada"));
+}

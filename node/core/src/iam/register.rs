@@ -88,7 +88,7 @@ impl<E> Default for NameRegister<E> {
 }
 
 impl<E: NamedRecord> NameRegister<E> {
-    /// That of an entity that lives under its own name.
+    /// The register of an entity that lives under its own name.
     pub const fn of(resident: E) -> Self {
         Self { resident: Some(resident), taking: None, claim: None }
     }

@@ -33,7 +33,7 @@ pub(super) trait NamedEntity: NamedRecord + EntityRecord<Register = NameRegister
 
 impl<E: NamedRecord + EntityRecord<Register = NameRegister<E>>> NamedEntity for E {}
 
-/// Another name of a user or a group, and another path.
+/// The next name and path of a user or a group.
 #[derive(Debug, Clone, Default)]
 pub struct EntityUpdate {
     /// Its next name; `None` leaves it.

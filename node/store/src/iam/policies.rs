@@ -331,8 +331,8 @@ impl Iam {
         };
         let records = self.inner.records.clone();
         let known = policies_of(&records, owner).await?;
-        // Another one of its name is gone, or was made since this one was read. At the limit, all that were
-        // deleted meanwhile make room.
+        // A policy of the same name and another id is gone, or was made since this one was read. At the
+        // limit, all policies that were deleted meanwhile make room.
         let (is_full, is_of_account) =
             (known.attached_count() >= IAM_ATTACHED_MAX, policy.vendor == PolicyVendor::Account);
         let is_former = |known: &EntityRef| is_of_account && known.home.eq_ignore_ascii_case(&policy.name);

@@ -162,7 +162,7 @@ impl Iam {
                     if user.groups.iter().any(|known| known.id == group.id) {
                         return Ok((Step::Keep, ()));
                     }
-                    // Another one of this home is gone, or has taken it since this group was read.
+                    // A group of the same home and another id is gone, or was made since this group was read.
                     let same_home = |known: &EntityRef| known.home.eq_ignore_ascii_case(&group.home);
                     let others: Vec<_> =
                         user.groups.iter().filter(|known| same_home(known)).cloned().collect();

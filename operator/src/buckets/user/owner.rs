@@ -1,5 +1,5 @@
-//! The owner of a user of a cluster. Its path names the namespace; its mark, a tag that root alone writes,
-//! has the uids of namespace and BucketUser, since names come again:
+//! The owner of a user of a cluster. Its path names the namespace; its mark, a tag, has the uids of namespace
+//! and BucketUser, since names come again. A user that may tag users can change it:
 //!
 //! ```text
 //! no user                     -> CreateUser with its mark, in one request

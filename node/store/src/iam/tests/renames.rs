@@ -86,7 +86,7 @@ async fn a_name_that_was_left_is_another_users_and_no_right_goes_with_it() {
     let first = user_with_key(&iam, "a").await;
     iam.put_inline_policy(PolicyOwner::User("a"), "p".to_owned(), ALLOW.to_owned()).await.expect("put");
     iam.update_user("a", to("b")).await.expect("renamed");
-    // Another one under the name, whose register the first one lives in.
+    // A second user under the name, whose register the first one lives in.
     let second = user_with_key(&iam, "a").await;
     assert_eq!(judged_as(&iam, &second).await, ("a".to_owned(), vec![]));
     assert_eq!(judged_as(&iam, &first).await, ("b".to_owned(), vec![ALLOW.to_owned()]));
@@ -123,7 +123,7 @@ async fn members_of_a_renamed_group_keep_what_it_denies() {
     iam.add_user_to_group("ada", "g").await.expect("added");
     iam.update_group("g", to("h")).await.expect("renamed");
     assert_eq!(denials().await, 1);
-    // One of the former name is another: the user may be in both.
+    // A group of the former name is another group: the user may be in both.
     iam.create_group("g".to_owned(), "/".to_owned()).await.expect("created");
     deny("g").await;
     assert_eq!(denials().await, 1);
@@ -263,7 +263,7 @@ enum Answer {
 /// A user, as a race sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
-    /// Which one of those that were there before.
+    /// The number of the user among those that were there before.
     before: Option<usize>,
     policies: usize,
     keys: usize,

@@ -8,7 +8,7 @@ use sherd_core::heal::HealId;
 #[derive(Debug, Default)]
 pub(super) struct ForgottenEntries {
     pub(super) since: HashMap<HealId, u64>,
-    /// The oldest first. One that was put again since is no longer in `since`.
+    /// The oldest first. An entry that was put again since has left `since`.
     pub(super) order: VecDeque<(u64, HealId)>,
 }
 

@@ -218,8 +218,8 @@ impl Queue {
         true
     }
 
-    /// Makes room: the least urgent entry that is in the logs is loaded again from there. `false` where there
-    /// is none.
+    /// Makes room: the least urgent entry that is in the logs is loaded again from there. `false` where no
+    /// entry is.
     fn turn_a_logged_one_away(&mut self) -> bool {
         let Some((_, _, id)) = self.loadable.last().copied() else { return false };
         self.unlink(id);
