@@ -120,7 +120,7 @@ Exit codes:
   0    stopped as asked, every request ended
   1    failed for a reason that the log names
   2    the command line or the configuration was refused
-  3    the processor is below x86-64-v3
+  3    the processor is below x86-64-v3, or is no 64-bit Arm with NEON
   4    an address cannot be listened on
   5    the volumes cannot be opened
   6    stopped as asked, but requests were cut when the shutdown timeout ended

@@ -18,6 +18,7 @@ pub(super) static NIBBLES: [[u8; 32]; ELEMENTS] = nibbles();
 
 /// For each factor the matrix of bits that multiplies by it, as `gf2p8affineqb` takes it: bit j of
 /// byte 7 - i says whether bit j of a byte counts for bit i of its product.
+#[cfg(any(test, target_arch = "x86_64"))]
 pub(super) static BIT_MATRICES: [u64; ELEMENTS] = bit_matrices();
 
 const fn doubled(byte: u8) -> u8 {
@@ -57,6 +58,7 @@ const fn nibbles() -> [[u8; 32]; ELEMENTS] {
     nibbles
 }
 
+#[cfg(any(test, target_arch = "x86_64"))]
 const fn bit_matrices() -> [u64; ELEMENTS] {
     let mut matrices = [0; ELEMENTS];
     let mut factor = 0;

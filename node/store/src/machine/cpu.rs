@@ -1,14 +1,18 @@
-//! The processor that the build needs: x86-64-v3, which is Intel since Haswell (2013) and AMD
-//! since Excavator (2015).
+//! The processor that the build needs: on x86, x86-64-v3, which is Intel since Haswell (2013) and AMD since Excavator
+//! (2015); on Arm, any of 64 bits.
 //!
 //! The erasure code is compiled for that level. Asked once at start, because the other way to
 //! learn it is an illegal instruction in the middle of a request.
 
-/// The processor lacks features of x86-64-v3.
+#[cfg(target_arch = "x86_64")]
+const NEEDED: &str = "x86-64-v3 (Intel Haswell, AMD Excavator or later";
+#[cfg(not(target_arch = "x86_64"))]
+const NEEDED: &str = "64-bit Arm with NEON (Armv8-A or later";
+
+/// The processor lacks features that the build needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this processor lacks {}: sherd-node needs x86-64-v3 (Intel Haswell, AMD Excavator or later; \
-     a virtual machine must pass these features through)",
+    "this processor lacks {}: sherd-node needs {NEEDED}; a virtual machine must pass these features through)",
     missing.join(", ")
 )]
 pub struct MissingFeatures {
@@ -43,9 +47,9 @@ fn features() -> Vec<(&'static str, bool)> {
     ]
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
 fn features() -> Vec<(&'static str, bool)> {
-    vec![("x86-64", false)]
+    vec![("asimd", std::arch::is_aarch64_feature_detected!("neon"))]
 }
 
 #[cfg(test)]
@@ -61,6 +65,8 @@ mod tests {
     fn the_message_names_exactly_what_is_missing() {
         let error = judge(&[("avx2", false), ("fma", true), ("bmi2", false)]).expect_err("two are missing");
         assert_eq!(error.missing, ["avx2", "bmi2"]);
-        assert!(error.to_string().starts_with("this processor lacks avx2, bmi2: sherd-node needs x86-64-v3"));
+        let message = error.to_string();
+        assert!(message.starts_with("this processor lacks avx2, bmi2: sherd-node needs "), "{message}");
+        assert!(message.contains(NEEDED), "{message}");
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! A kernel computes some outs at a time from all sources, with the sums in registers: each source
 //! byte is read once for up to [`OUTS_PER_PASS`] outs, each out byte is written once. [`Kernel`] says
-//! which units of the processor are used; `x86` holds what differs between them.
+//! which units of the processor are used; `dot` is their loop, `x86` and `neon` hold what differs between them.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod dot;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod pass;
 mod plain;
 #[cfg(target_arch = "x86_64")]
@@ -26,6 +30,8 @@ enum Units {
     Plain,
     #[cfg(target_arch = "x86_64")]
     X86(x86::Units),
+    #[cfg(target_arch = "aarch64")]
+    Neon(neon::Neon),
 }
 
 impl Kernel {
@@ -42,6 +48,8 @@ impl Kernel {
         let all = std::iter::once(Self::PLAIN);
         #[cfg(target_arch = "x86_64")]
         let all = all.chain(x86::Units::all().map(|units| Self(Units::X86(units))));
+        #[cfg(target_arch = "aarch64")]
+        let all = all.chain(neon::Neon::detected().map(|unit| Self(Units::Neon(unit))));
         all
     }
 
@@ -51,6 +59,8 @@ impl Kernel {
             Units::Plain => "plain",
             #[cfg(target_arch = "x86_64")]
             Units::X86(units) => units.name(),
+            #[cfg(target_arch = "aarch64")]
+            Units::Neon(_) => "neon",
         }
     }
 
@@ -73,6 +83,8 @@ impl Kernel {
                     Units::Plain => plain::multiply(rows, sources, outs, columns.clone()),
                     #[cfg(target_arch = "x86_64")]
                     Units::X86(units) => units.multiply(rows, sources, outs, columns.clone()),
+                    #[cfg(target_arch = "aarch64")]
+                    Units::Neon(unit) => unit.multiply(rows, sources, outs, columns.clone()),
                 }
             }
         }

@@ -2,35 +2,29 @@
 //!
 //! A step of MD5 waits for the step before it, in a lane as in a register, so lanes do not hash a stream
 //! faster: they hash others in the same time. [`Units`] says which registers are used; `x86` holds what
-//! differs between them.
+//! differs between them, `none` stands for processors without.
 
+#[cfg(not(target_arch = "x86_64"))]
+mod none;
 pub(super) mod states;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use super::block::{Block, State};
+#[cfg(not(target_arch = "x86_64"))]
+use none as vectors;
 use states::{LANES, States};
+#[cfg(target_arch = "x86_64")]
+use x86 as vectors;
 
 /// Registers that this processor has: made only by the detection of the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Units(Kind);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    #[cfg(target_arch = "x86_64")]
-    X86(x86::Units),
-    /// No vectors: never made, and the only kind of other processors.
-    #[cfg(not(target_arch = "x86_64"))]
-    Never(std::convert::Infallible),
-}
+pub(super) struct Units(vectors::Units);
 
 impl Units {
     /// All that this processor has, of those of one width the best first.
     pub(super) fn all() -> impl Iterator<Item = Self> {
-        #[cfg(target_arch = "x86_64")]
-        return x86::Units::all().map(|units| Self(Kind::X86(units)));
-        #[cfg(not(target_arch = "x86_64"))]
-        return std::iter::empty();
+        vectors::Units::all().map(Self)
     }
 
     /// The narrowest with a lane for each of some streams.
@@ -40,12 +34,7 @@ impl Units {
 
     /// Streams that they take at one time.
     pub(super) const fn lanes(self) -> usize {
-        match self.0 {
-            #[cfg(target_arch = "x86_64")]
-            Kind::X86(units) => units.lanes(),
-            #[cfg(not(target_arch = "x86_64"))]
-            Kind::Never(never) => match never {},
-        }
+        self.0.lanes()
     }
 
     /// Takes as many blocks of each stream into its state as all have.
@@ -65,12 +54,7 @@ impl Units {
                 words[lane] = word;
             }
         }
-        match self.0 {
-            #[cfg(target_arch = "x86_64")]
-            Kind::X86(units) => units.compress(&mut words, &lanes, blocks),
-            #[cfg(not(target_arch = "x86_64"))]
-            Kind::Never(never) => match never {},
-        }
+        self.0.compress(&mut words, &lanes, blocks);
         for (lane, state) in states.iter_mut().enumerate() {
             for (words, word) in words.0.iter().zip(state.iter_mut()) {
                 *word = words[lane];

@@ -1,61 +1,113 @@
-//! Operations of some units of the processor on the bytes of one vector.
+//! The units of x86-64: AVX2 and AVX-512, with GFNI where the processor has it.
 //!
 //! GFNI multiplies eight bits by a matrix of bits, so a factor is its matrix; without it a factor
 //! is the products of a byte's two halves, looked up by a shuffle.
 //!
-//! All functions are only called, and are inlined, where the processor is known to have the units:
-//! that is the condition of every `unsafe fn` here, named only where there is another.
+//! Why the `unsafe` of this file holds: [`Units`] are made only after the processor was asked, which is all that the
+//! intrinsics need. That is the condition of every `unsafe fn` here, named only where there is another.
+
+#![expect(unsafe_code, reason = "vector intrinsics: units were detected, addresses come from checked slices")]
+#![expect(
+    clippy::inline_always,
+    reason = "below a function compiled for its units all must become part of it"
+)]
 
 use std::arch::x86_64::{
-    __m256i, __m512i, _mm_loadu_si128, _mm256_add_epi8, _mm256_and_si256, _mm256_broadcastsi128_si256,
-    _mm256_cmpgt_epi8, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256, _mm256_set1_epi8,
-    _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi64, _mm256_storeu_si256,
-    _mm256_xor_si256, _mm512_add_epi8, _mm512_and_si512, _mm512_broadcast_i32x4,
+    __m256i, __m512i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm256_add_epi8, _mm256_and_si256,
+    _mm256_broadcastsi128_si256, _mm256_cmpgt_epi8, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256,
+    _mm256_set1_epi8, _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi64,
+    _mm256_storeu_si256, _mm256_xor_si256, _mm512_add_epi8, _mm512_and_si512, _mm512_broadcast_i32x4,
     _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8,
     _mm512_maskz_set1_epi8, _mm512_movepi8_mask, _mm512_set1_epi8, _mm512_set1_epi64, _mm512_setzero_si512,
     _mm512_shuffle_epi8, _mm512_srli_epi64, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
 
+use std::ops::Range;
+
+use super::dot::{Multiply, Vector, Work, by_outs};
 use crate::erasure::field::{BIT_MATRICES, NIBBLES, POLYNOMIAL};
+use crate::erasure::matrix::Row;
 
-/// Some bytes side by side.
-pub(super) trait Vector: Copy {
-    /// How many.
-    const BYTES: usize;
+/// Units that this processor has: made only by [`Units::all`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Units(Kind);
 
-    unsafe fn zero() -> Self;
-    /// # Safety
-    /// `from` has [`Self::BYTES`] bytes to read.
-    unsafe fn load(from: *const u8) -> Self;
-    /// # Safety
-    /// `to` has room for [`Self::BYTES`] bytes.
-    unsafe fn store(self, to: *mut u8);
-    /// Loads less than a vector, zeros behind.
-    unsafe fn load_part(from: &[u8]) -> Self;
-    /// Stores as much as `to` takes, which is less than a vector.
-    unsafe fn store_part(self, to: &mut [u8]);
-    unsafe fn xor(self, other: Self) -> Self;
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Avx2,
+    Avx512,
+    GfniAvx2,
+    GfniAvx512,
 }
 
-/// A way to multiply the bytes of a vector.
-pub(super) trait Multiply {
-    type Vector: Vector;
-    /// A vector as all factors need it.
-    type Source: Copy;
-    type Factor: Copy;
-    /// Whether adding two products is cheaper than adding one twice.
-    const PAIRS: bool;
+impl Units {
+    /// Those of this processor, the fastest last.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let avx2 = is_x86_feature_detected!("avx2");
+        let gfni = is_x86_feature_detected!("gfni");
+        let avx512 = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+        let kinds = [
+            (avx2, Kind::Avx2),
+            (avx512, Kind::Avx512),
+            (avx2 && gfni, Kind::GfniAvx2),
+            (avx512 && gfni, Kind::GfniAvx512),
+        ];
+        kinds.into_iter().filter_map(|(has, kind)| has.then_some(Self(kind)))
+    }
 
-    fn factor(factor: u8) -> Self::Factor;
-    unsafe fn prepare(vector: Self::Vector) -> Self::Source;
-    unsafe fn product(factor: Self::Factor, source: Self::Source) -> Self::Vector;
-    unsafe fn add(sum: Self::Vector, factor: Self::Factor, source: Self::Source) -> Self::Vector;
-    unsafe fn add_two(
-        sum: Self::Vector,
-        a: (Self::Factor, Self::Source),
-        b: (Self::Factor, Self::Source),
-    ) -> Self::Vector;
-    unsafe fn doubled(vector: Self::Vector) -> Self::Vector;
+    pub(super) const fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Avx2 => "avx2",
+            Kind::Avx512 => "avx512",
+            Kind::GfniAvx2 => "gfni-avx2",
+            Kind::GfniAvx512 => "gfni-avx512",
+        }
+    }
+
+    /// Sets `columns` of each out, of which there are [`OUTS_PER_PASS`] at most, to the sum of each
+    /// source, of which there is at least one, times the out's factor for it.
+    pub(super) fn multiply(
+        self,
+        rows: &[Row],
+        sources: &[&[u8]],
+        outs: &mut [&mut [u8]],
+        columns: Range<usize>,
+    ) {
+        let work = Work { rows, sources, columns };
+        // SAFETY: the processor has these units, or `all` would not have made this value.
+        unsafe {
+            match self.0 {
+                Kind::Avx2 => avx2(&work, outs),
+                Kind::Avx512 => avx512(&work, outs),
+                Kind::GfniAvx2 => gfni_avx2(&work, outs),
+                Kind::GfniAvx512 => gfni_avx512(&work, outs),
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx2")]
+fn avx2(work: &Work<'_>, outs: &mut [&mut [u8]]) {
+    // SAFETY: compiled for the units.
+    unsafe { by_outs::<Nibbles256, 4, 2>(work, outs) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+fn avx512(work: &Work<'_>, outs: &mut [&mut [u8]]) {
+    // SAFETY: compiled for the units.
+    unsafe { by_outs::<Nibbles512, 4, 4>(work, outs) }
+}
+
+#[target_feature(enable = "avx2,gfni")]
+fn gfni_avx2(work: &Work<'_>, outs: &mut [&mut [u8]]) {
+    // SAFETY: compiled for the units.
+    unsafe { by_outs::<Bits256, 4, 2>(work, outs) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+fn gfni_avx512(work: &Work<'_>, outs: &mut [&mut [u8]]) {
+    // SAFETY: compiled for the units.
+    unsafe { by_outs::<Bits512, 4, 4>(work, outs) }
 }
 
 impl Vector for __m256i {
@@ -100,6 +152,11 @@ impl Vector for __m256i {
         // SAFETY: the caller's units.
         unsafe { _mm256_xor_si256(self, other) }
     }
+
+    #[inline(always)]
+    fn fetch(at: *const u8) {
+        fetch(at);
+    }
 }
 
 impl Vector for __m512i {
@@ -140,6 +197,17 @@ impl Vector for __m512i {
         // SAFETY: the caller's units.
         unsafe { _mm512_xor_si512(self, other) }
     }
+
+    #[inline(always)]
+    fn fetch(at: *const u8) {
+        fetch(at);
+    }
+}
+
+#[inline(always)]
+fn fetch(at: *const u8) {
+    // SAFETY: fetching reads nothing, and the address may lie anywhere.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
 }
 
 /// The table of a sum of three bits.
@@ -153,13 +221,13 @@ const fn mask_of(bytes: usize) -> u64 {
 }
 
 /// AVX2: the products of a byte's halves, by a shuffle each.
-pub(super) struct Nibbles256;
+struct Nibbles256;
 /// The same with AVX-512.
-pub(super) struct Nibbles512;
+struct Nibbles512;
 /// GFNI and AVX2.
-pub(super) struct Bits256;
+struct Bits256;
 /// GFNI and AVX-512.
-pub(super) struct Bits512;
+struct Bits512;
 
 /// The products of both halves of each byte, not added yet.
 ///

@@ -1,11 +1,9 @@
-//! Dot products in vector registers: 64 or 32 bytes of a shard at a time.
+//! Dot products in vector registers: some vectors of a shard at a time.
 //!
-//! One loop, [`dot_products`], over what [`Multiply`] says some units do. Each function that names its
-//! units is compiled for them, and all below it is inlined into it.
-//!
-//! Why the `unsafe` of this folder holds: [`Units`] are made only after the processor was asked,
-//! which is all that the intrinsics need; and every address that is read or written is that of a
-//! slice of the length meant, cut on a line before.
+//! One loop, [`by_outs`], over what [`Multiply`] says some units of a processor do. The function that names the units
+//! is compiled for them, and all of this file is inlined into it: that the processor has the units is the condition of
+//! every `unsafe fn` here, named only where there is another. Every address that is read or written is that of a slice
+//! of the length meant, cut on a line before.
 
 #![expect(unsafe_code, reason = "vector intrinsics: units were detected, addresses come from checked slices")]
 #![expect(
@@ -13,15 +11,11 @@
     reason = "below a function compiled for its units all must become part of it"
 )]
 
-mod lanes;
-
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::ops::Range;
 
 use super::pass::OUTS_PER_PASS;
 use crate::erasure::matrix::Row;
 use crate::limits::SET_VOLUMES_MAX;
-use lanes::{Bits256, Bits512, Multiply, Nibbles256, Nibbles512, Vector};
 
 /// From this many sources on they are fetched ahead. Measured on Zen 5: the processor by itself
 /// follows two streams, but loses half its speed on three that come from memory, 40 % on nine.
@@ -30,92 +24,54 @@ const SOURCES_TO_FETCH: usize = 3;
 const FETCH_AHEAD_BYTES: usize = 1024;
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Units that this processor has: made only by [`Units::all`].
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Units(Kind);
+/// Some bytes side by side.
+pub(super) trait Vector: Copy {
+    /// How many.
+    const BYTES: usize;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Avx2,
-    Avx512,
-    GfniAvx2,
-    GfniAvx512,
+    unsafe fn zero() -> Self;
+    /// # Safety
+    /// `from` has [`Self::BYTES`] bytes to read.
+    unsafe fn load(from: *const u8) -> Self;
+    /// # Safety
+    /// `to` has room for [`Self::BYTES`] bytes.
+    unsafe fn store(self, to: *mut u8);
+    /// Loads less than a vector, zeros behind.
+    unsafe fn load_part(from: &[u8]) -> Self;
+    /// Stores as much as `to` takes, which is less than a vector.
+    unsafe fn store_part(self, to: &mut [u8]);
+    unsafe fn xor(self, other: Self) -> Self;
+    /// Brings the bytes at an address nearer, where the processor does not by itself follow several streams; it
+    /// reads nothing, so that any address will do.
+    fn fetch(at: *const u8);
 }
 
-impl Units {
-    /// Those of this processor, the fastest last.
-    pub(super) fn all() -> impl Iterator<Item = Self> {
-        let avx2 = is_x86_feature_detected!("avx2");
-        let gfni = is_x86_feature_detected!("gfni");
-        let avx512 = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
-        let kinds = [
-            (avx2, Kind::Avx2),
-            (avx512, Kind::Avx512),
-            (avx2 && gfni, Kind::GfniAvx2),
-            (avx512 && gfni, Kind::GfniAvx512),
-        ];
-        kinds.into_iter().filter_map(|(has, kind)| has.then_some(Self(kind)))
-    }
+/// A way to multiply the bytes of a vector.
+pub(super) trait Multiply {
+    type Vector: Vector;
+    /// A vector as all factors need it.
+    type Source: Copy;
+    type Factor: Copy;
+    /// Whether adding two products is cheaper than adding one twice.
+    const PAIRS: bool;
 
-    pub(super) const fn name(self) -> &'static str {
-        match self.0 {
-            Kind::Avx2 => "avx2",
-            Kind::Avx512 => "avx512",
-            Kind::GfniAvx2 => "gfni-avx2",
-            Kind::GfniAvx512 => "gfni-avx512",
-        }
-    }
-
-    /// Sets `columns` of each out, of which there are [`OUTS_PER_PASS`] at most, to the sum of each
-    /// source, of which there is at least one, times the out's factor for it.
-    pub(super) fn multiply(
-        self,
-        rows: &[Row],
-        sources: &[&[u8]],
-        outs: &mut [&mut [u8]],
-        columns: Range<usize>,
-    ) {
-        let work = Work { rows, sources, columns };
-        // SAFETY: the processor has these units, or `all` would not have made this value.
-        unsafe {
-            match self.0 {
-                Kind::Avx2 => avx2(&work, outs),
-                Kind::Avx512 => avx512(&work, outs),
-                Kind::GfniAvx2 => gfni_avx2(&work, outs),
-                Kind::GfniAvx512 => gfni_avx512(&work, outs),
-            }
-        }
-    }
+    fn factor(factor: u8) -> Self::Factor;
+    unsafe fn prepare(vector: Self::Vector) -> Self::Source;
+    unsafe fn product(factor: Self::Factor, source: Self::Source) -> Self::Vector;
+    unsafe fn add(sum: Self::Vector, factor: Self::Factor, source: Self::Source) -> Self::Vector;
+    unsafe fn add_two(
+        sum: Self::Vector,
+        a: (Self::Factor, Self::Source),
+        b: (Self::Factor, Self::Source),
+    ) -> Self::Vector;
+    unsafe fn doubled(vector: Self::Vector) -> Self::Vector;
 }
 
-struct Work<'a> {
-    rows: &'a [Row],
-    sources: &'a [&'a [u8]],
-    columns: Range<usize>,
-}
-
-#[target_feature(enable = "avx2")]
-fn avx2(work: &Work<'_>, outs: &mut [&mut [u8]]) {
-    // SAFETY: compiled for the units.
-    unsafe { by_outs::<Nibbles256, 4, 2>(work, outs) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw")]
-fn avx512(work: &Work<'_>, outs: &mut [&mut [u8]]) {
-    // SAFETY: compiled for the units.
-    unsafe { by_outs::<Nibbles512, 4, 4>(work, outs) }
-}
-
-#[target_feature(enable = "avx2,gfni")]
-fn gfni_avx2(work: &Work<'_>, outs: &mut [&mut [u8]]) {
-    // SAFETY: compiled for the units.
-    unsafe { by_outs::<Bits256, 4, 2>(work, outs) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,gfni")]
-fn gfni_avx512(work: &Work<'_>, outs: &mut [&mut [u8]]) {
-    // SAFETY: compiled for the units.
-    unsafe { by_outs::<Bits512, 4, 4>(work, outs) }
+/// What is summed: `columns` of all sources, by an out's row of factors.
+pub(super) struct Work<'a> {
+    pub(super) rows: &'a [Row],
+    pub(super) sources: &'a [&'a [u8]],
+    pub(super) columns: Range<usize>,
 }
 
 /// As many outs as there are, known while compiling: `FEW` vectors of each at a time where there
@@ -124,7 +80,10 @@ fn gfni_avx512(work: &Work<'_>, outs: &mut [&mut [u8]]) {
 /// # Safety
 /// The processor has the units of `M`.
 #[inline(always)]
-unsafe fn by_outs<M: Multiply, const FEW: usize, const MANY: usize>(work: &Work<'_>, outs: &mut [&mut [u8]]) {
+pub(super) unsafe fn by_outs<M: Multiply, const FEW: usize, const MANY: usize>(
+    work: &Work<'_>,
+    outs: &mut [&mut [u8]],
+) {
     const { assert!(OUTS_PER_PASS == 4, "an arm for each count") };
     // SAFETY: as this function's.
     unsafe {
@@ -253,9 +212,7 @@ fn columns<M: Multiply, const VECTORS: usize, const AHEAD: bool>(source: &[u8], 
     let bytes = &source[at..at + VECTORS * M::Vector::BYTES];
     if AHEAD {
         for line in (0..bytes.len()).step_by(CACHE_LINE_BYTES) {
-            let line = bytes.as_ptr().wrapping_add(FETCH_AHEAD_BYTES + line);
-            // SAFETY: fetching reads nothing, so that the address may lie behind the source.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+            M::Vector::fetch(bytes.as_ptr().wrapping_add(FETCH_AHEAD_BYTES + line));
         }
     }
     bytes
