@@ -6,6 +6,7 @@
 //! process that made them, which together never repeat.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use bytes::Bytes;
 
@@ -369,6 +370,19 @@ impl RegisterKey {
     pub const fn bucket(name: ObjectKey) -> Self {
         Self { bucket: BucketId::SYSTEM, key: name, part: None }
     }
+}
+
+/// Whether a request may name a bucket so, which may not be there.
+pub fn may_be_bucket(name: &str) -> bool {
+    let letter_or_digit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    (3..=63).contains(&bytes.len())
+        && bytes.iter().all(|&byte| letter_or_digit(byte) || byte == b'-' || byte == b'.')
+        && bytes.first().copied().is_some_and(letter_or_digit)
+        && bytes.last().copied().is_some_and(letter_or_digit)
+        && !name.contains("..")
+        && name.parse::<Ipv4Addr>().is_err()
+        && !name.starts_with("xn--")
 }
 
 #[cfg(test)]

@@ -5,9 +5,8 @@
 //! one that was never created is simply not there.
 
 use std::fmt;
-use std::net::Ipv4Addr;
 
-use sherd_core::id::{InvalidKey, ObjectKey, UploadId, VersionId};
+use sherd_core::id::{InvalidKey, ObjectKey, UploadId, VersionId, may_be_bucket};
 use sherd_core::limits;
 
 use crate::protocol::code::Code;
@@ -38,19 +37,6 @@ fn is_bucket_name(name: &str) -> bool {
     may_be_bucket(name)
         && !RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         && !RESERVED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
-}
-
-/// Whether a request may name a bucket so, which may not be there.
-pub fn may_be_bucket(name: &str) -> bool {
-    let letter_or_digit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = name.as_bytes();
-    (3..=63).contains(&bytes.len())
-        && bytes.iter().all(|&byte| letter_or_digit(byte) || byte == b'-' || byte == b'.')
-        && bytes.first().copied().is_some_and(letter_or_digit)
-        && bytes.last().copied().is_some_and(letter_or_digit)
-        && !name.contains("..")
-        && name.parse::<Ipv4Addr>().is_err()
-        && !name.starts_with("xn--")
 }
 
 /// Whether a text may be a header's name: a token of RFC 9110.

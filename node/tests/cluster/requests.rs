@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use sherd_net::grpc::{RequestClient, RequestError, ask_status};
+use sherd_admin::ask::{RequestClient, RequestError, ask_status};
 use sherd_net::tls::Role;
 use sherd_proto::convert::http_call::HttpService;
 

@@ -4,7 +4,6 @@
 //! into an answer. `Busy` and `Full` come from replies alone, and say that nothing was stored. Every other
 //! failure between here and the peer's volume has an unknown outcome, and is `Unreachable`.
 
-mod ask;
 mod calls;
 mod connection;
 mod keeper;
@@ -22,7 +21,6 @@ use sherd_proto::convert::Wire;
 use sherd_proto::convert::value::VolumeAddress;
 use sherd_proto::v1::Addressed;
 
-pub use self::ask::{RequestClient, RequestError, ask_status};
 pub use self::connection::Connection;
 pub use self::limits::LINK_CONNECTIONS_MAX;
 pub use self::link::{Link, LinkConfig};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, HOST};
-use sherd_core::id::ObjectKey;
+use sherd_core::id::{ObjectKey, may_be_bucket};
 use sherd_core::record::Tag;
 use sherd_store::object::{BucketRef, Error, MissingResource, ObjectName};
 
@@ -212,7 +212,7 @@ pub(super) fn target_of(headers: &HeaderMap, address: &mut Address) -> Result<Ta
     if matches!(address.level, Level::Service | Level::Account) {
         return Ok(Target::Service);
     }
-    if !names::may_be_bucket(&address.bucket) {
+    if !may_be_bucket(&address.bucket) {
         return Err(Refusal::new(Code::InvalidBucketName));
     }
     let bucket = mem::take(&mut address.bucket);

@@ -20,7 +20,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use sherd_core::config::cors::{Cors, CorsMethod, CorsRequest, CorsRule};
-use sherd_core::id::ObjectKey;
+use sherd_core::id::{ObjectKey, may_be_bucket};
 use sherd_core::limits::HEADERS_MAX;
 use sherd_store::object::{BucketRef, LookupError};
 use tokio::sync::Semaphore;
@@ -161,7 +161,7 @@ pub(super) fn remembered(
 
 /// The name, where a bucket may have it.
 fn name_of(bucket: &str) -> Option<ObjectKey> {
-    let name = Some(bucket).filter(|name| names::may_be_bucket(name))?;
+    let name = Some(bucket).filter(|name| may_be_bucket(name))?;
     ObjectKey::new(name.to_owned()).ok()
 }
 

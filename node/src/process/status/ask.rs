@@ -5,11 +5,11 @@
 
 use std::io;
 
+use sherd_admin::ask::ask_status;
 use sherd_proto::v1::StatusReply;
 
 use super::limits::ANSWER_TIMEOUT;
 use crate::process::node_client::{NodeArgs, NodeClient, NodeClientError};
-use sherd_net::grpc::ask_status;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {

@@ -1,23 +1,22 @@
 //! `sherd-node status`: asks one node how its cluster is, prints the answer, and ends with what it means.
 //!
-//! `ask` speaks with the node, `text` is a function from the answer to text. With `--watch` it asks each
+//! `ask` speaks with the node; texts and verdict are `sherd-admin`'s, as functions of the answer. With `--watch` it asks each
 //! second until it is interrupted; a node that does not answer is part of what is shown.
 
 mod args;
 mod ask;
 mod limits;
-mod text;
 
 pub use self::args::StatusArgs;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
+use sherd_admin::status::{ClusterVerdict, json, json_of_error, table, verdict};
 use sherd_proto::v1::StatusReply;
 
 use self::ask::{AskError, StatusAsker};
 use self::limits::WATCH_EVERY;
-use self::text::{ClusterVerdict, json, json_of_error, table, verdict};
 
 /// Clears a terminal and goes to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J";

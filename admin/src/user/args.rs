@@ -1,21 +1,20 @@
-//! The arguments of `sherd-node user`.
+//! The arguments of `sherd-node user` and `kubectl sherd user`. `C` are those by which the cluster is
+//! reached; each command has them.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::process::node_client::NodeArgs;
-
-/// `sherd-node user`.
+/// The arguments of a command on users.
 #[derive(Debug, Clone, Args)]
-pub struct UserArgs {
+pub struct UserArgs<C: Args> {
     #[command(subcommand)]
-    pub(super) command: UserCommand,
+    pub(super) command: UserCommand<C>,
 }
 
 /// The actions on users.
 #[derive(Debug, Clone, Subcommand)]
-pub(super) enum UserCommand {
+pub(super) enum UserCommand<C: Args> {
     /// Make a user; with --with-key an access key, too, whose secret is printed once
     Add {
         /// Name of the user
@@ -27,12 +26,12 @@ pub(super) enum UserCommand {
         #[arg(long)]
         with_key: bool,
         #[command(flatten)]
-        asked: CommonArgs,
+        asked: CommonArgs<C>,
     },
     /// List the users
     List {
         #[command(flatten)]
-        asked: CommonArgs,
+        asked: CommonArgs<C>,
     },
     /// Make all access keys of a user inactive: in force through every node when this returns
     Disable {
@@ -42,14 +41,14 @@ pub(super) enum UserCommand {
         #[arg(long)]
         now: bool,
         #[command(flatten)]
-        asked: CommonArgs,
+        asked: CommonArgs<C>,
     },
     /// Make all access keys of a user active again
     Enable {
         /// Name of the user
         name: String,
         #[command(flatten)]
-        asked: CommonArgs,
+        asked: CommonArgs<C>,
     },
     /// Delete a user that has no keys, no policies and is in no group
     Delete {
@@ -59,25 +58,25 @@ pub(super) enum UserCommand {
         #[arg(long)]
         force: bool,
         #[command(flatten)]
-        asked: CommonArgs,
+        asked: CommonArgs<C>,
     },
     /// Say whether a key may do an action on a resource, and which statement of which policy decides
     ///
     /// Judged as a request of now would be: by the policies of the key's user and of its groups, and by the
     /// policy of the bucket. Further keys that conditions ask for are given with
     /// --context.
-    Why(WhyArgs),
+    Why(WhyArgs<C>),
     /// Access keys of a user
     #[command(subcommand)]
-    Key(KeyCommand),
+    Key(KeyCommand<C>),
     /// Policies of a user
     #[command(subcommand)]
-    Policy(PolicyCommand),
+    Policy(PolicyCommand<C>),
 }
 
 /// A question of who may do what.
 #[derive(Debug, Clone, Args)]
-pub(super) struct WhyArgs {
+pub(super) struct WhyArgs<C: Args> {
     /// Id of an access key (AKIA...), or name of a user
     #[arg(value_name = "KEY")]
     pub(super) caller: String,
@@ -89,54 +88,54 @@ pub(super) struct WhyArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) context: Vec<String>,
     #[command(flatten)]
-    pub(super) asked: CommonArgs,
+    pub(super) asked: CommonArgs<C>,
 }
 
 /// The actions on access keys.
 #[derive(Debug, Clone, Subcommand)]
-pub(super) enum KeyCommand {
+pub(super) enum KeyCommand<C: Args> {
     /// Make a key and print its secret, which no later command prints; a user has two keys at most
     Add {
         /// Name of the user
         user: String,
         #[command(flatten)]
-        asked: CommonArgs,
+        asked: CommonArgs<C>,
     },
     /// List the keys of a user, without secrets
     List {
         /// Name of the user
         user: String,
         #[command(flatten)]
-        asked: CommonArgs,
+        asked: CommonArgs<C>,
     },
     /// Make a key inactive: in force through every node when this returns
     Disable {
         #[command(flatten)]
-        key: OneKey,
+        key: OneKey<C>,
         /// End the uploads and reads of the key that are under way, too
         #[arg(long)]
         now: bool,
     },
     /// Make a key active again
-    Enable(OneKey),
+    Enable(OneKey<C>),
     /// Delete a key: in force through every node when this returns
-    Delete(OneKey),
+    Delete(OneKey<C>),
 }
 
 /// A key of a user.
 #[derive(Debug, Clone, Args)]
-pub(super) struct OneKey {
+pub(super) struct OneKey<C: Args> {
     /// Name of the user
     pub(super) user: String,
     /// Id of the key (AKIA...)
     pub(super) key_id: String,
     #[command(flatten)]
-    pub(super) asked: CommonArgs,
+    pub(super) asked: CommonArgs<C>,
 }
 
 /// The actions on policies.
 #[derive(Debug, Clone, Subcommand)]
-pub(super) enum PolicyCommand {
+pub(super) enum PolicyCommand<C: Args> {
     /// Give a user a policy of its own, in place of the one of this name: a document, or rights to buckets
     Put {
         /// Name of the user
@@ -146,45 +145,45 @@ pub(super) enum PolicyCommand {
         #[command(flatten)]
         document: DocumentArgs,
         #[command(flatten)]
-        asked: CommonArgs,
+        asked: CommonArgs<C>,
     },
     /// List the policies of a user: its own by name, attached ones by ARN
     List {
         /// Name of the user
         user: String,
         #[command(flatten)]
-        asked: CommonArgs,
+        asked: CommonArgs<C>,
     },
     /// Print the document of a policy of a user's own
-    Show(OnePolicy),
+    Show(OnePolicy<C>),
     /// Delete a policy of a user's own
-    Delete(OnePolicy),
+    Delete(OnePolicy<C>),
     /// Attach a managed policy to a user
-    Attach(Attachment),
+    Attach(Attachment<C>),
     /// Detach a managed policy from a user
-    Detach(Attachment),
+    Detach(Attachment<C>),
 }
 
 /// A policy of a user's own.
 #[derive(Debug, Clone, Args)]
-pub(super) struct OnePolicy {
+pub(super) struct OnePolicy<C: Args> {
     /// Name of the user
     pub(super) user: String,
     /// Name of the policy
     pub(super) policy: String,
     #[command(flatten)]
-    pub(super) asked: CommonArgs,
+    pub(super) asked: CommonArgs<C>,
 }
 
 /// A managed policy and a user.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Attachment {
+pub(super) struct Attachment<C: Args> {
     /// Name of the user
     pub(super) user: String,
     /// ARN of the managed policy
     pub(super) policy_arn: String,
     #[command(flatten)]
-    pub(super) asked: CommonArgs,
+    pub(super) asked: CommonArgs<C>,
 }
 
 /// The document of a policy.
@@ -204,9 +203,9 @@ pub(super) struct DocumentArgs {
 
 /// The arguments that all commands have.
 #[derive(Debug, Clone, Args)]
-pub(super) struct CommonArgs {
+pub(super) struct CommonArgs<C: Args> {
     #[command(flatten)]
-    pub(super) node: NodeArgs,
+    pub(super) connection: C,
     /// Write JSON instead of text
     #[arg(long)]
     pub(super) json: bool,

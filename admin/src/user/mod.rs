@@ -7,101 +7,92 @@
 mod args;
 mod calls;
 mod document;
+mod error;
 mod limits;
 mod output;
 mod why;
 mod xml;
 
 pub use self::args::UserArgs;
+pub use self::error::UserError;
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
-use std::process::ExitCode;
 
+use clap::Args;
 use serde_json::{Value, json};
 
 use self::args::{
     Attachment, CommonArgs, DocumentArgs, KeyCommand, OneKey, OnePolicy, PolicyCommand, UserCommand, WhyArgs,
 };
-use self::calls::{Calls, UserError, unescaped};
+use self::calls::{Calls, unescaped};
 use self::document::document;
 use self::limits::LISTINGS_MAX;
 use self::output::{CommandOutput, TEXT};
 use self::xml::Element;
-use crate::process::exit::Exit;
+use crate::ask::RequestClient;
 
-/// Runs a command, prints what it gives and returns the exit code: 0 done, 1 refused or not answered.
-pub fn user(arguments: &UserArgs) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let done = match runtime {
-        Ok(runtime) => runtime.block_on(run(&arguments.command)),
-        Err(source) => Err(UserError::Runtime(source)),
-    };
-    match done {
-        Ok(text) => {
-            let mut out = io::stdout().lock();
-            let _reader_left = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            Exit::Done.into()
-        }
-        Err(error) => {
-            let _reader_left = writeln!(io::stderr(), "sherd-node: {error}");
-            Exit::Failed.into()
-        }
+impl<C: Args> UserArgs<C> {
+    /// The arguments by which the cluster is reached.
+    pub const fn connection(&self) -> &C {
+        &self.common().connection
     }
-}
 
-/// Runs a command, and gives what is to be printed.
-async fn run(command: &UserCommand) -> Result<String, UserError> {
-    let asked = asked(command);
-    let mut calls = Calls::connect(&asked.node).await?;
-    let printed = match command {
-        UserCommand::Add { name, path, with_key, .. } => add(&mut calls, name, path, *with_key).await?,
-        UserCommand::List { .. } => {
-            let users = calls.list("ListUsers", "Users", &[]).await?;
-            table("Users", &users, &["UserName", "UserId", "CreateDate", "Arn"])
-        }
-        UserCommand::Disable { name, now, .. } => {
-            set_all(&mut calls, name, KeyChange::Inactive { now: *now }).await?
-        }
-        UserCommand::Enable { name, .. } => set_all(&mut calls, name, KeyChange::Active).await?,
-        UserCommand::Delete { name, force, .. } => {
-            if *force {
-                strip(&mut calls, name).await?;
+    /// Runs the command by requests to a node, which errors name by `address`, and gives what is to be
+    /// printed.
+    ///
+    /// # Errors
+    /// [`UserError`]: refused, for a reason, or not answered.
+    pub async fn run(&self, client: RequestClient, address: String) -> Result<String, UserError> {
+        let mut calls = Calls::new(client, address);
+        let printed = match &self.command {
+            UserCommand::Add { name, path, with_key, .. } => add(&mut calls, name, path, *with_key).await?,
+            UserCommand::List { .. } => {
+                let users = calls.list("ListUsers", "Users", &[]).await?;
+                table("Users", &users, &["UserName", "UserId", "CreateDate", "Arn"])
             }
-            calls.call("DeleteUser", &[("UserName", name)]).await?;
-            said(format!("deleted user {name}\n"))
-        }
-        UserCommand::Why(question) => why::why(&mut calls, question).await?,
-        UserCommand::Key(command) => key(&mut calls, command).await?,
-        UserCommand::Policy(command) => policy(&mut calls, command).await?,
-    };
-    Ok(if asked.json { format!("{}\n", printed.json) } else { printed.text })
-}
+            UserCommand::Disable { name, now, .. } => {
+                set_all(&mut calls, name, KeyChange::Inactive { now: *now }).await?
+            }
+            UserCommand::Enable { name, .. } => set_all(&mut calls, name, KeyChange::Active).await?,
+            UserCommand::Delete { name, force, .. } => {
+                if *force {
+                    strip(&mut calls, name).await?;
+                }
+                calls.call("DeleteUser", &[("UserName", name)]).await?;
+                said(format!("deleted user {name}\n"))
+            }
+            UserCommand::Why(question) => why::why(&mut calls, question).await?,
+            UserCommand::Key(command) => key(&mut calls, command).await?,
+            UserCommand::Policy(command) => policy(&mut calls, command).await?,
+        };
+        Ok(if self.common().json { format!("{}\n", printed.json) } else { printed.text })
+    }
 
-/// The arguments that all commands have.
-const fn asked(command: &UserCommand) -> &CommonArgs {
-    match command {
-        UserCommand::Add { asked, .. }
-        | UserCommand::List { asked }
-        | UserCommand::Disable { asked, .. }
-        | UserCommand::Enable { asked, .. }
-        | UserCommand::Delete { asked, .. }
-        | UserCommand::Why(WhyArgs { asked, .. })
-        | UserCommand::Key(
-            KeyCommand::Add { asked, .. }
-            | KeyCommand::List { asked, .. }
-            | KeyCommand::Disable { key: OneKey { asked, .. }, .. }
-            | KeyCommand::Enable(OneKey { asked, .. })
-            | KeyCommand::Delete(OneKey { asked, .. }),
-        )
-        | UserCommand::Policy(
-            PolicyCommand::Put { asked, .. }
-            | PolicyCommand::List { asked, .. }
-            | PolicyCommand::Show(OnePolicy { asked, .. })
-            | PolicyCommand::Delete(OnePolicy { asked, .. })
-            | PolicyCommand::Attach(Attachment { asked, .. })
-            | PolicyCommand::Detach(Attachment { asked, .. }),
-        ) => asked,
+    /// The arguments that all commands have.
+    const fn common(&self) -> &CommonArgs<C> {
+        match &self.command {
+            UserCommand::Add { asked, .. }
+            | UserCommand::List { asked }
+            | UserCommand::Disable { asked, .. }
+            | UserCommand::Enable { asked, .. }
+            | UserCommand::Delete { asked, .. }
+            | UserCommand::Why(WhyArgs { asked, .. })
+            | UserCommand::Key(
+                KeyCommand::Add { asked, .. }
+                | KeyCommand::List { asked, .. }
+                | KeyCommand::Disable { key: OneKey { asked, .. }, .. }
+                | KeyCommand::Enable(OneKey { asked, .. })
+                | KeyCommand::Delete(OneKey { asked, .. }),
+            )
+            | UserCommand::Policy(
+                PolicyCommand::Put { asked, .. }
+                | PolicyCommand::List { asked, .. }
+                | PolicyCommand::Show(OnePolicy { asked, .. })
+                | PolicyCommand::Delete(OnePolicy { asked, .. })
+                | PolicyCommand::Attach(Attachment { asked, .. })
+                | PolicyCommand::Detach(Attachment { asked, .. }),
+            ) => asked,
+        }
     }
 }
 
@@ -222,7 +213,7 @@ async fn strip(calls: &mut Calls, user: &str) -> Result<(), UserError> {
     Ok(())
 }
 
-async fn key(calls: &mut Calls, command: &KeyCommand) -> Result<CommandOutput, UserError> {
+async fn key<C: Args>(calls: &mut Calls, command: &KeyCommand<C>) -> Result<CommandOutput, UserError> {
     Ok(match command {
         KeyCommand::Add { user, .. } => new_key(calls, user).await?,
         KeyCommand::List { user, .. } => {
@@ -245,7 +236,7 @@ async fn key(calls: &mut Calls, command: &KeyCommand) -> Result<CommandOutput, U
     })
 }
 
-async fn policy(calls: &mut Calls, command: &PolicyCommand) -> Result<CommandOutput, UserError> {
+async fn policy<C: Args>(calls: &mut Calls, command: &PolicyCommand<C>) -> Result<CommandOutput, UserError> {
     Ok(match command {
         PolicyCommand::Put { user, policy, document, .. } => put(calls, user, policy, document).await?,
         PolicyCommand::List { user, .. } => {

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use sherd_s3::names::may_be_bucket;
+use sherd_core::id::may_be_bucket;
 use tokio::io::AsyncReadExt as _;
 
 use super::args::DocumentArgs;
-use super::calls::UserError;
+use super::error::UserError;
 use super::limits::DOCUMENT_BYTES_MAX;
 
 const LIST: [&str; 3] = ["s3:ListBucket", "s3:ListBucketVersions", "s3:GetBucketLocation"];

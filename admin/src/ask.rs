@@ -1,4 +1,5 @@
-//! Questions to a node over a connection of their own: its status, and HTTP requests of the root user.
+//! Questions to a node over a connection of their own, which is verified already: its status, and HTTP
+//! requests of the root user.
 
 use std::io;
 use std::sync::Arc;
@@ -17,8 +18,6 @@ use sherd_proto::v1::{StatusReply, StatusRequest};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
-
-use super::status::error_chain;
 
 /// Asks the node at the other end of a verified connection for the status of its cluster. It has no deadline.
 ///
@@ -108,4 +107,10 @@ where
     // The name is in no certificate: the connection is verified already.
     let channel = Endpoint::from_static("http://node").connect_with_connector(connector).await;
     channel.map_err(|error| error_chain(&error))
+}
+
+/// An error with its causes, the outermost first.
+fn error_chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| (*error).source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

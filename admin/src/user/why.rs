@@ -1,4 +1,4 @@
-//! `sherd-node user why`: whether a key may do something, and which statement decides.
+//! `user why`: whether a key may do something, and which statement decides.
 //!
 //! ```text
 //! key -> its user; bucket -> its policy and settings, as root reads them -> SimulatePrincipalPolicy
@@ -7,11 +7,13 @@
 
 use std::fmt::Write as _;
 
+use clap::Args;
 use serde_json::{Map, Value, json};
 use sherd_policy::{ActionTarget, s3_actions};
 
 use super::args::WhyArgs;
-use super::calls::{Calls, UserError, escaped};
+use super::calls::{Calls, escaped};
+use super::error::UserError;
 use super::output::{CommandOutput, TEXT};
 use super::xml::Element;
 
@@ -43,7 +45,10 @@ struct AskedBucket {
 }
 
 /// Answers the question.
-pub(super) async fn why(calls: &mut Calls, question: &WhyArgs) -> Result<CommandOutput, UserError> {
+pub(super) async fn why<C: Args>(
+    calls: &mut Calls,
+    question: &WhyArgs<C>,
+) -> Result<CommandOutput, UserError> {
     let resource = arn_of(&question.resource);
     let action = checked_action(&question.action, &resource)?;
     let mut context = Vec::new();

@@ -6,15 +6,16 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-
 use sherd_core::report::VolumeCondition;
 use sherd_proto::convert::admin::condition;
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport};
 
+use crate::plain::{plain, section};
+
 /// Whether the cluster does its work. The number is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ClusterVerdict {
+pub enum ClusterVerdict {
     /// Every volume of every set is healed.
     Healed = 0,
     /// It serves, and something is missing.
@@ -23,7 +24,8 @@ pub(crate) enum ClusterVerdict {
     NotServing = 2,
 }
 
-pub(crate) fn verdict(reply: &StatusReply) -> ClusterVerdict {
+/// Whether the cluster of an answer does its work.
+pub fn verdict(reply: &StatusReply) -> ClusterVerdict {
     let is_formed = reply.formation.as_ref().is_some_and(|formation| formation.formed);
     if !is_formed || reply.sets.is_empty() || reply.sets.iter().any(|set| set.voting < set.prepare) {
         return ClusterVerdict::NotServing;
@@ -37,7 +39,8 @@ pub(crate) fn verdict(reply: &StatusReply) -> ClusterVerdict {
     if healed { ClusterVerdict::Healed } else { ClusterVerdict::Degraded }
 }
 
-pub(crate) fn table(reply: &StatusReply) -> String {
+/// An answer as tables of nodes, volumes and sets, and its problems.
+pub fn table(reply: &StatusReply) -> String {
     let StatusReply {
         sender: _,
         cluster_name,
@@ -138,29 +141,8 @@ fn row<const N: usize>(cells: [&str; N]) -> [String; N] {
     cells.map(plain)
 }
 
-/// Replaces control characters, which a terminal would obey.
-fn plain(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
-}
-
-/// Appends rows as aligned columns, after an empty line.
-fn section<const N: usize>(out: &mut String, rows: &[[String; N]]) {
-    let mut widths = [0; N];
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    out.push('\n');
-    for row in rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-}
-
-pub(crate) fn json(reply: &StatusReply) -> String {
+/// An answer as one line of JSON.
+pub fn json(reply: &StatusReply) -> String {
     let formation = reply.formation.clone().unwrap_or_default();
     let report = Report {
         verdict: verdict(reply),
@@ -178,7 +160,8 @@ pub(crate) fn json(reply: &StatusReply) -> String {
     line(&report)
 }
 
-pub(crate) fn json_of_error(error: &str) -> String {
+/// A line of JSON in place of an answer that did not come.
+pub fn json_of_error(error: &str) -> String {
     #[derive(Serialize)]
     struct MissingReply<'a> {
         verdict: ClusterVerdict,

@@ -1,61 +1,18 @@
 //! Calls of IAM's query API over a connection with a certificate.
 
 use std::fmt::Write as _;
-use std::io;
-use std::path::PathBuf;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
-use sherd_net::grpc::{RequestClient, RequestError};
 use sherd_proto::convert::http_call::HttpService;
 
-use super::limits::DOCUMENT_BYTES_MAX;
+use super::error::UserError;
 use super::xml::Element;
-use crate::process::node_client::{NodeArgs, NodeClient, NodeClientError};
+use crate::ask::RequestClient;
 
 /// The version of IAM's query API.
 const VERSION: &str = "2010-05-08";
-
-/// A command failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum UserError {
-    #[error("start runtime: {0}")]
-    Runtime(#[source] io::Error),
-    #[error(transparent)]
-    Node(#[from] NodeClientError),
-    #[error("read {path}: {source}", path = path.display())]
-    File { path: PathBuf, source: io::Error },
-    #[error("{path} has more than the {DOCUMENT_BYTES_MAX} bytes that a policy may have", path = path.display())]
-    LongFile { path: PathBuf },
-    #[error("{name:?} is no name of a bucket: --read and --write take those, and --file any other policy")]
-    NoBucket { name: String },
-    #[error("user {user} makes access keys all the time: delete its policies, or the user")]
-    KeysChange { user: String },
-    /// The keys are inactive, and some requests go on.
-    #[error(
-        "the keys are inactive, but {nodes} did not confirm that requests under way there have ended: those go on \
-         until they are done; run the command again, or stop these nodes"
-    )]
-    NotEnded { nodes: String },
-    #[error("{name}: S3 has no such action; s3:GetObject is one")]
-    NoAction { name: String },
-    #[error("{action} is about {target}, and {resource} is {given}")]
-    OtherTarget { action: String, target: &'static str, resource: String, given: &'static str },
-    #[error("{given:?} is no KEY=VALUE: --context takes those, such as aws:SourceIp=10.0.0.1")]
-    NoContext { given: String },
-    #[error(
-        "{given} is no access key and no user of the account. Keys of root stand in the configuration of nodes: root may do all that no policy of a bucket denies"
-    )]
-    NoCaller { given: String },
-    #[error("{address}: {source}")]
-    Request { address: String, source: RequestError },
-    /// IAM refuses, by its code and in its words.
-    #[error("{code}: {message}")]
-    Refused { code: String, message: String },
-    #[error("{address}: the answer is no document of IAM")]
-    NoDocument { address: String },
-}
 
 /// Calls actions as root.
 pub(super) struct Calls {
@@ -64,16 +21,9 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Connects.
-    ///
-    /// # Errors
-    /// [`UserError`] says how far it came.
-    pub(super) async fn connect(arguments: &NodeArgs) -> Result<Self, UserError> {
-        let node = NodeClient::new(arguments).await?;
-        let address = node.address().to_owned();
-        let client = RequestClient::over(node.connect().await?, node.cluster()).await;
-        let client = client.map_err(|source| UserError::Request { address: address.clone(), source })?;
-        Ok(Self { client, address })
+    /// Calls a node, which errors name by `address`.
+    pub(super) const fn new(client: RequestClient, address: String) -> Self {
+        Self { client, address }
     }
 
     /// Calls an action, and gives its result; an empty one where the action has none.
