@@ -8,6 +8,7 @@
 pub mod api;
 pub mod limits;
 pub mod names;
+pub mod mutual_tls;
 pub mod secret_text;
 pub mod api_words;
 pub mod calls;

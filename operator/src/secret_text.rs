@@ -66,7 +66,7 @@ impl From<RootCredentials> for AcceptedCredentials {
 }
 
 /// The texts of a Secret, without values that are not UTF-8.
-pub(crate) fn texts(secret: &Secret) -> BTreeMap<String, String> {
+pub fn texts(secret: &Secret) -> BTreeMap<String, String> {
     let data = secret.data.iter().flatten();
     let text = |(key, ByteString(bytes)): (&String, &ByteString)| {
         Some((key.clone(), String::from_utf8(bytes.clone()).ok()?))

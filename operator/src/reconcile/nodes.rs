@@ -12,9 +12,7 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use rustls::RootCertStore;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use sherd_core::id::ClusterId;
 use sherd_proto::convert::http_call::{reply_from_wire, request_to_wire};
 use sherd_proto::sender::{VersionRule, check, sender};
@@ -29,7 +27,8 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::api::VolumeOrderKind;
 use crate::calls::{CallRoute, StoreAnswer, StoreCall, StoreCalls};
 use crate::limits;
-use crate::names::{Names, certificate_name};
+use crate::mutual_tls::{connector, server_name};
+use crate::names::Names;
 use crate::rotation::ClusterTrust;
 
 /// The nodes' answers by pod; an error is a text for people.
@@ -162,7 +161,7 @@ impl TlsNodes {
         if let Some((_, channel)) = channels.get(&key) {
             return Ok(channel.clone());
         }
-        let server = server_name(&pod, trust.cluster())?;
+        let server = server_name(&pod, trust.cluster()).map_err(|error| error.to_string())?;
         let endpoint = endpoint().keep_alive_while_idle(false);
         let channel = endpoint.connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
             dial(connector.clone(), address.clone(), server.clone())
@@ -207,20 +206,7 @@ fn connect_with(
 ) -> Result<TlsConnector, Box<dyn std::error::Error + Send + Sync>> {
     let now_ms = u64::try_from(now.as_millis())?;
     let issued = trust.signer.issue("operator", Role::Operator, now_ms, limits::OPERATOR_CERTIFICATE_LIFE)?;
-    let mut roots = RootCertStore::empty();
-    for root in CertificateDer::pem_slice_iter(trust.roots.as_bytes()) {
-        roots.add(root?)?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_root_certificates(roots)
-        .with_client_auth_cert(
-            vec![CertificateDer::from_pem_slice(issued.certificate.as_bytes())?],
-            PrivateKeyDer::from_pem_slice(issued.key.as_bytes())?,
-        )?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(TlsConnector::from(Arc::new(config)))
+    Ok(connector(&trust.roots, &issued.certificate, &issued.key)?)
 }
 
 async fn ask(connector: TlsConnector, question: NodeQuestion) -> Result<StatusReply, String> {
@@ -255,14 +241,10 @@ async fn connect(
     question: NodeQuestion,
 ) -> Result<AdminServiceClient<Channel>, String> {
     let NodeQuestion { pod, address, cluster } = question;
-    let server = server_name(&pod, cluster)?;
+    let server = server_name(&pod, cluster).map_err(|error| error.to_string())?;
     let connect = tower::service_fn(move |_: Uri| dial(connector.clone(), address.clone(), server.clone()));
     let channel = endpoint().connect_with_connector(connect).await.map_err(|error| causes(&error))?;
     Ok(AdminServiceClient::new(channel).max_decoding_message_size(limits::NODE_ANSWER_BYTES_MAX))
-}
-
-fn server_name(pod: &str, cluster: ClusterId) -> Result<ServerName<'static>, String> {
-    ServerName::try_from(certificate_name(pod, cluster)).map_err(|error| error.to_string())
 }
 
 async fn dial(
