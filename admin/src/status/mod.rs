@@ -20,7 +20,7 @@ pub enum ClusterVerdict {
     Healed = 0,
     /// It serves, and something is missing.
     Degraded = 1,
-    /// A set has too few volumes to read, or there is no set yet.
+    /// A set has too few volumes to read, or the cluster has none yet.
     NotServing = 2,
 }
 

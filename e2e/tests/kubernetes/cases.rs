@@ -14,8 +14,8 @@ use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
 use crate::operator_upgrade::OlderRelease;
 use crate::{
-    buckets, claims, credentials, drift, hot, monitoring, one_host, operator_kill, operator_upgrade, quota,
-    rollouts, tls, trust, withdrawal,
+    buckets, claims, credentials, drift, hot, monitoring, one_host, operator_kill, operator_upgrade, plugin,
+    quota, rollouts, tls, trust, withdrawal,
 };
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
@@ -118,6 +118,11 @@ impl Story {
         };
         let note = operator_upgrade::upgrade(&self.namespace, self.client()?, &self.tag).await?;
         Ok(format!("from {} {note}", older.tag))
+    }
+
+    pub(crate) async fn looks_at_it_by_the_plugin(&mut self) -> CaseResult {
+        self.settled().await?;
+        plugin::looks(&self.namespace).await
     }
 
     pub(crate) async fn survives_kills_in_a_rollout(&mut self) -> CaseResult {

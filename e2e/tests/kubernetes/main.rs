@@ -19,6 +19,7 @@ mod monitoring;
 mod one_host;
 mod operator_kill;
 mod operator_upgrade;
+mod plugin;
 mod quota;
 mod rollouts;
 mod tls;
@@ -87,6 +88,7 @@ async fn cases_of(story: &mut Story, labels: &Labels) -> Vec<String> {
     case!("install", installs_until_ready, true);
     assert!(failed.is_empty(), "without a cluster that is ready nothing else can be seen: {failed:?}");
     case!("install", puts_and_gets_through_the_service, true);
+    case!("plugin", looks_at_it_by_the_plugin);
     long_case!("operator-upgrade", upgrades_the_operator_under_load);
     case!("buckets", gives_a_pod_its_bucket_and_no_other);
     case!("install", passes_the_charts_test);

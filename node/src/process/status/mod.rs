@@ -1,7 +1,8 @@
 //! `sherd-node status`: asks one node how its cluster is, prints the answer, and ends with what it means.
 //!
-//! `ask` speaks with the node; texts and verdict are `sherd-admin`'s, as functions of the answer. With `--watch` it asks each
-//! second until it is interrupted; a node that does not answer is part of what is shown.
+//! `ask` speaks with the node; texts and verdict are `sherd-admin`'s, as functions of the answer. With
+//! `--watch` it asks each second until it is interrupted; a node that does not answer is part of what is
+//! shown.
 
 mod args;
 mod ask;
