@@ -57,3 +57,7 @@ pub(super) const CONFIG_TRIES: usize = 16;
 /// Bytes that a body of an expected length may have more: the line end behind the last boundary of a form,
 /// which not every client writes, with room.
 pub(super) const EXCESS_BYTES_MAX: usize = 64;
+/// Bytes of a client's body that are here before memory for a stripe is asked for: what a client sends within
+/// its first round trips. 16 KiB for each body that arrives lie beside the memory for stripes, 24 MiB for the
+/// 1,536 that may arrive at 512 places.
+pub(super) const FIRST_BYTES: usize = 16 << 10;

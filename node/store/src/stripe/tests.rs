@@ -126,6 +126,43 @@ async fn an_upload_that_moves_little_gives_way_to_one_that_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upload_takes_no_memory_for_a_stripe_before_the_first_bytes_of_it_are_here() {
+    /// The data of a stripe for which the pool has room.
+    const STRIPE: usize = 512 << 10;
+    /// Bytes of a stripe that are here before there is memory for it.
+    const FIRST_BYTES: usize = 16 << 10;
+    let directories = Directories::new(4);
+    let node = directories.start_with_pool(POOL_BYTES).await;
+    node.create_bucket().await;
+    let free = || node.stripes().inner.uploads.free_bytes();
+    let (all, bytes, other) = (free(), body(1, STRIPE + (100 << 10)), body(2, STRIPE));
+    for halts_at in [FIRST_BYTES - 1, STRIPE + FIRST_BYTES - 1] {
+        let (mut sender, arriving) = mpsc::channel(1);
+        let of_client = UploadBody::Client(arriving.map(Ok).boxed());
+        let halted = Upload { body: of_client, ..upload(&bytes) };
+        let client = async {
+            // Pieces so small that some of them were taken when the last one is sent.
+            for piece in bytes[..halts_at].chunks(1000) {
+                sender.send(Bytes::copy_from_slice(piece)).await.expect("it is taken");
+            }
+            let holds_none = async {
+                while free() < all {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(DEADLINE, holds_none).await.expect("it waits without memory");
+            assert_eq!(node.put_upload("other", upload(&other)).await, Ok(()), "it takes all there is");
+            sender.send(bytes.slice(halts_at..)).await.expect("it did not give way");
+            sender.close_channel();
+        };
+        let (put, ()) = tokio::join!(node.put_upload("key", halted), client);
+        assert_eq!((put, free()), (Ok(()), all), "halted at {halts_at}");
+        assert!(node.get("key").await.is_some_and(|read| read == bytes));
+    }
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_download_has_its_share_until_its_bytes_are_gone() {
     let directories = Directories::new(4);
     let node = directories.start().await;

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! While some stripes are being written the next is gathered, and digests may lag some stripes behind, both
-//! as far as the budget has room. Bytes that go to files of their own are gathered into buffers of the
+//! as far as the budget has room. The memory of a stripe is taken with its first bytes, and not before: a
+//! client that sends none holds none. Bytes that go to files of their own are gathered into buffers of the
 //! pool, a shard's unit each: written past the page cache from there, and half-empty network buffers are
 //! given back at once. Until `named`, dropping any of them removes what was written: no accept was sent, so
 //! no other node names it.
@@ -346,10 +347,11 @@ impl StripeWriter {
         Self { digest_queue: Some(DigestQueue::before(digester)), ..self }
     }
 
-    /// Takes the next bytes; waits while as many stripes are being written as may be.
+    /// Takes the next bytes; waits while as many stripes are being written as may be, and for memory.
     pub(crate) async fn push(&mut self, bytes: Bytes) -> Result<(), WriteError> {
         let mut bytes = bytes;
-        loop {
+        while !bytes.is_empty() {
+            self.make_room().await?;
             let unit = self.unit();
             match &mut self.gathered {
                 StripeBuffer::List(list) => list.push(std::mem::take(&mut bytes)),
@@ -364,12 +366,34 @@ impl StripeWriter {
             }
             self.flush().await?;
         }
+        Ok(())
+    }
+
+    /// Whether the next bytes begin a stripe for which there is no memory yet.
+    pub(crate) fn needs_room(&self) -> bool {
+        self.gathering_share.is_none() && self.stripe < self.layout.stripes()
+    }
+
+    /// Takes the memory of the stripe that comes next, unless it is taken. No writer waits for a share while it
+    /// holds one: what is being written comes first.
+    pub(crate) async fn make_room(&mut self) -> Result<(), WriteError> {
+        if !self.needs_room() {
+            return Ok(());
+        }
+        let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.routes.len());
+        self.gathering_share = self.stripes.inner.uploads.try_take(cost);
+        if self.gathering_share.is_none() {
+            self.settled_up_to(0).await?;
+            self.seen_up_to(0).await;
+            self.gathering_share = Some(self.stripes.inner.uploads.take(cost).await?);
+        }
+        Ok(())
     }
 
     /// Whether a body of which `bytes_per_second` arrive is to be given up: another one waits for the memory
     /// of the stripe that is gathered.
     pub(crate) fn gives_way(&self, bytes_per_second: u64) -> bool {
-        self.stripes.inner.uploads.takes(bytes_per_second)
+        self.gathering_share.is_some() && self.stripes.inner.uploads.takes(bytes_per_second)
     }
 
     /// Ends the body. The last syncs are under way when this returns.
@@ -438,16 +462,6 @@ impl StripeWriter {
             _share: share,
         });
         self.stripe += 1;
-        if self.stripe < self.layout.stripes() {
-            let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.routes.len());
-            self.gathering_share = self.stripes.inner.uploads.try_take(cost);
-            if self.gathering_share.is_none() {
-                // No writer waits for a share while it holds one: what is being written comes first.
-                self.settled_up_to(0).await?;
-                self.seen_up_to(0).await;
-                self.gathering_share = Some(self.stripes.inner.uploads.take(cost).await?);
-            }
-        }
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 //! for each chunk: placement and writer take the stored size, and a read maps its range to whole chunks and
 //! cuts them. A type for it would have identity as its one case and no user, so none is here yet.
 
+mod arriving;
 pub(super) mod receive;
 pub(super) mod source;
 

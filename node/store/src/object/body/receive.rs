@@ -14,12 +14,10 @@
 //! that the client sent.
 
 use std::sync::Arc;
-use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
@@ -28,11 +26,11 @@ use sherd_core::md5::Md5;
 use sherd_core::record::{Body, ChecksumAlgorithm, DataRef, Home};
 
 use super::Bodies;
+use super::arriving::ArrivingBody;
 use super::source::Source;
 use crate::cluster::KeyRoute;
-use crate::machine::pace::Pace;
 use crate::object::digest::{DigestValues, Digests};
-use crate::object::error::{BodyError, Error, Invalid, Result, UnavailableReason};
+use crate::object::error::{BodyError, Error, Invalid, Result};
 use crate::object::limits::EXCESS_BYTES_MAX;
 use crate::object::request::{ExpectedChecksum, Upload, UploadBody};
 use crate::stripe::{BodyDigester, Placement, StagedData, StripeWriter, SyncingBody};
@@ -126,7 +124,7 @@ impl ReceivedBody {
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Where the bytes of a body go while they arrive.
-enum StoredBytes {
+pub(super) enum StoredBytes {
     Inline(BytesMut),
     Coded(Box<StripeWriter>),
 }
@@ -141,13 +139,26 @@ impl StoredBytes {
         Ok(())
     }
 
+    /// As [`StripeWriter::needs_room`]: inline bytes need no memory that others wait for.
+    fn needs_room(&self) -> bool {
+        matches!(self, Self::Coded(writer) if writer.needs_room())
+    }
+
+    /// As [`StripeWriter::make_room`].
+    async fn make_room(&mut self) -> Result<()> {
+        match self {
+            Self::Inline(_) => Ok(()),
+            Self::Coded(writer) => Ok(writer.make_room().await?),
+        }
+    }
+
     /// As [`StripeWriter::gives_way`]: inline bytes hold no memory that others wait for.
-    fn gives_way(&self, bytes_per_second: u64) -> bool {
+    pub(super) fn gives_way(&self, bytes_per_second: u64) -> bool {
         matches!(self, Self::Coded(writer) if writer.gives_way(bytes_per_second))
     }
 
     /// Waits until what came so far is written. Cancel-safe.
-    async fn settle(&mut self) -> Result<()> {
+    pub(super) async fn settle(&mut self) -> Result<()> {
         match self {
             Self::Inline(_) => Ok(()),
             Self::Coded(writer) => Ok(writer.settle().await?),
@@ -254,7 +265,8 @@ impl Bodies {
     ) -> Result<ReceivedBody> {
         let Upload { size, body, md5, checksum } = upload;
         let announced = checksum.as_ref().map(ExpectedChecksum::algorithm);
-        let sink = self.sink(route, size, md5.is_some(), announced, extra).await?;
+        let mut body = ArrivingBody::new(body);
+        let sink = self.sink(route, (size, &mut body), md5.is_some(), announced, extra).await?;
         let (sink, came) = fill(sink, body, size, 0).await?;
         if came.laid < size {
             return Err(BodyError::Length { expected: size, got: came.laid }.into());
@@ -274,7 +286,8 @@ impl Bodies {
     ) -> Result<ReceivedBody> {
         let Upload { size: expected, body, md5, checksum } = upload;
         let announced = checksum.as_ref().map(ExpectedChecksum::algorithm);
-        let sink = self.sink(route, expected, md5.is_some(), announced, extra).await?;
+        let mut body = ArrivingBody::new(body);
+        let sink = self.sink(route, (expected, &mut body), md5.is_some(), announced, extra).await?;
         let (sink, came) = fill(sink, body, expected, EXCESS_BYTES_MAX).await?;
         let ArrivedLength { laid, excess } = came;
         let size = laid + excess.len() as u64;
@@ -295,11 +308,12 @@ impl Bodies {
         received
     }
 
-    /// Opens the place for a body of `size` bytes with its digests.
+    /// Opens the place for a body of `size` bytes with its digests: one that takes memory once the first bytes
+    /// are here.
     async fn sink(
         &self,
         route: &KeyRoute,
-        size: u64,
+        (size, body): (u64, &mut ArrivingBody),
         has_md5: bool,
         announced: Option<ChecksumAlgorithm>,
         extra: Option<ChecksumAlgorithm>,
@@ -314,6 +328,9 @@ impl Bodies {
         let is_coded = size > 0 && (matches!(placement, Placement::Coded(_)) || is_part);
         if self.fast_etags && is_coded && announced.is_some() && !has_md5 {
             digests = digests.without_md5();
+        }
+        if is_coded {
+            body.gather(size, &mut StoredBytes::Inline(BytesMut::new())).await?;
         }
         Ok(match placement {
             _ if size == 0 => {
@@ -354,14 +371,17 @@ struct ArrivedLength {
 /// error at once.
 async fn fill(
     mut sink: Sink,
-    mut body: UploadBody,
+    mut body: ArrivingBody,
     size: u64,
     excess_max: usize,
 ) -> Result<(Sink, ArrivedLength)> {
     let (mut laid, mut excess) = (0_u64, BytesMut::new());
-    let mut pace = Pace::new(Instant::now());
-    while let Some(mut bytes) = next_bytes(&mut body, &mut sink, &mut pace).await? {
-        pace.progress(bytes.len() as u64, Instant::now());
+    loop {
+        if sink.stored.needs_room() {
+            body.gather(size - laid, &mut sink.stored).await?;
+            sink.stored.make_room().await?;
+        }
+        let Some(mut bytes) = body.next(&mut sink.stored).await? else { break };
         let left = usize::try_from(size - laid).unwrap_or(usize::MAX);
         if bytes.len() > left {
             let behind = bytes.split_off(left);
@@ -375,31 +395,6 @@ async fn fill(
         sink.push(bytes).await?;
     }
     Ok((sink, ArrivedLength { laid, excess }))
-}
-
-/// The next bytes of a body. Until they come what came before is settled, and gives its memory back: a client
-/// may take its time. One that sends slowly gives up when others wait for the memory that its body still
-/// holds.
-async fn next_bytes(body: &mut UploadBody, sink: &mut Sink, pace: &mut Pace) -> Result<Option<Bytes>> {
-    if let Poll::Ready(bytes) = futures::poll!(body.next()) {
-        return bytes.transpose();
-    }
-    pace.wait(Instant::now());
-    tokio::select! {
-        biased;
-        bytes = body.next() => return bytes.transpose(),
-        settled = sink.stored.settle() => settled?,
-    }
-    loop {
-        if let Ok(bytes) = tokio::time::timeout_at(pace.next_look(), body.next()).await {
-            return bytes.transpose();
-        }
-        let slow = pace.bytes_per_second(Instant::now());
-        let is_client = matches!(body, UploadBody::Client(_));
-        if is_client && slow.is_some_and(|pace| sink.stored.gives_way(pace)) {
-            return Err(UnavailableReason::Overloaded.into());
-        }
-    }
 }
 
 /// Compares what arrived with what was announced.

@@ -38,7 +38,7 @@ async fn a_body_of_another_length_than_expected_is_stored_as_one_of_its_own() {
     let node = directories.start().await;
     node.create_bucket().await;
     let objects = node.objects();
-    for (seed, size) in [0, 5, 30_000, 300_000, 9_000_000].into_iter().enumerate() {
+    for (seed, size) in [0, 5, 10_000, 30_000, 300_000, 9_000_000].into_iter().enumerate() {
         let bytes = body(seed as u64, size);
         for missing in [0, 1, 60, 100_000, -1, -2, -64] {
             let Some(expected) = (size as u64).checked_add_signed(missing) else { continue };
