@@ -37,6 +37,14 @@ pub(crate) const ROOM_TRIES_AT_ONCE: usize = 256;
 pub(crate) const ROOM_WAIT_MS_MAX: u64 = 3_600_000;
 /// The longest pause between two heals of an entry: 10 minutes. A volume that comes back ends all pauses.
 pub(crate) const HEAL_PAUSE_MS_MAX: u64 = 600_000;
+/// Failed tries that an entry counts at most once a volume came back: the next pause is 8 s at most, for the
+/// connections to its node may be behind its report.
+pub(crate) const HEAL_TRIES_KEPT: u32 = 3;
+/// Between two looks which volumes of other nodes vote.
+pub(crate) const RETURN_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Between two times that heals are tried again as a volume came back: one that comes and goes costs each
+/// entry three tries in it.
+pub(crate) const RETURNS_WAKE_EVERY: Duration = Duration::from_secs(30);
 /// How long an entry that waits for room on full volumes keeps its place in a full queue from entries that
 /// the logs alone have: as long as the longest pause.
 pub(crate) const ROOM_TURN_MS: u64 = HEAL_PAUSE_MS_MAX;

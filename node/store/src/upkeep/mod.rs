@@ -40,6 +40,7 @@ mod queue;
 mod recover;
 mod release;
 mod reports;
+mod returns;
 mod rows;
 mod settings;
 mod shards;
@@ -71,6 +72,7 @@ pub use walks::sweep::SweepStatus;
 
 use deps::Deps;
 use recover::stuck::stuck;
+use returns::follow_returns;
 use space::follow_space;
 use workers::Workers;
 
@@ -145,6 +147,7 @@ impl Upkeep {
         self.run("settle", |workers| async move { workers.settler.settle_rows().await });
         self.run("missed", |workers| async move { workers.missed.bring_missed_rows().await });
         self.run("space", |workers| async move { follow_space(&workers.deps, &workers.queue).await });
+        self.run("returns", |workers| async move { follow_returns(&workers.deps, &workers.queue).await });
         self.run("leases", |workers| async move { workers.leases.renew_leases().await });
         self.run("release", |workers| async move { workers.releaser.release_data().await });
         self.run("scrub", |workers| async move { workers.scrubber.scrub_volumes().await });

@@ -17,7 +17,7 @@ use sherd_core::id::VolumeId;
 
 use self::forgotten::ForgottenEntries;
 use crate::upkeep::limits::{
-    FORGOTTEN_MS, HEAL_PAUSE_MS, HEAL_PAUSE_MS_MAX, ROOM_TRIES_AT_ONCE, ROOM_TURN_MS,
+    FORGOTTEN_MS, HEAL_PAUSE_MS, HEAL_PAUSE_MS_MAX, HEAL_TRIES_KEPT, ROOM_TRIES_AT_ONCE, ROOM_TURN_MS,
 };
 
 /// How many more losses an entry's data can take; the least first.
@@ -351,14 +351,21 @@ impl Queue {
         });
     }
 
-    /// Ends all pauses: a volume came back.
+    /// Ends all pauses, and lets short ones follow: a volume came back.
     pub(super) fn wake_all(&mut self) {
         while let Some((_, id)) = self.later.first().copied() {
-            self.make_due(id);
+            self.begin_again(id);
         }
         while let Some((_, _, id)) = self.for_room.values().find_map(|waiting| waiting.first().copied()) {
-            self.make_due(id);
+            self.begin_again(id);
         }
+    }
+
+    fn begin_again(&mut self, id: HealId) {
+        self.change(id, |held| {
+            held.place = QueuePlace::Due;
+            held.tries = held.tries.min(HEAL_TRIES_KEPT);
+        });
     }
 
     /// Makes entries due that wait for a volume which is not full, the most endangered first, and few at a

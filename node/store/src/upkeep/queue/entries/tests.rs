@@ -63,6 +63,15 @@ fn a_volume_that_comes_back_ends_all_pauses() {
     assert_eq!(queue.take(1), None);
     queue.wake_all();
     assert_eq!(queue.take(1), Some(entry("a", 1)));
+    for _ in 0..20 {
+        queue.failed(entry("a", 1).id(), Spare(0), Vec::new(), 0, 255);
+        assert_eq!(queue.take(u64::MAX), Some(entry("a", 1)));
+    }
+    queue.failed(entry("a", 1).id(), Spare(0), Vec::new(), 0, 255);
+    queue.wake_all();
+    assert_eq!(queue.take(1), Some(entry("a", 1)));
+    queue.failed(entry("a", 1).id(), Spare(0), Vec::new(), 0, 255);
+    assert_eq!(queue.next_due_ms(), Some(8 * HEAL_PAUSE_MS), "its connections may be behind it");
 }
 
 #[test]
