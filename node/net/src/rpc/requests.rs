@@ -24,8 +24,8 @@ use crate::tls::ConnectedPeer;
 
 /// Answers requests of the root user.
 pub trait RequestDesk: Debug + Send + Sync {
-    /// Answers a request that a certificate proves to be the root user's. The [`ConnectedPeer`] that sent it
-    /// is among the request's extensions.
+    /// Answers a request that a certificate proves to be the root user's, all of which is read at the moment
+    /// of the call. The [`ConnectedPeer`] that sent it is among the request's extensions.
     ///
     /// # Errors
     /// [`NoAnswer`] where the request has no answer that fits a call.
@@ -45,6 +45,9 @@ pub enum NoAnswer {
     /// Its body broke off.
     #[error("the answer broke off")]
     BrokeOff,
+    /// Nothing was begun: the process stood still for longer than callers wait.
+    #[error("the node stood still, and its caller may have asked another one")]
+    StoodStill,
 }
 
 /// Holds what answers the requests, once it is there. Cheap to clone.
@@ -82,9 +85,11 @@ impl RequestSlot {
         let desk = self.desk.read().clone();
         let desk = desk.ok_or_else(|| Status::unavailable("the store of this node is not open"))?;
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        // All of it is read, also where it waits for a place.
+        let answer = desk.answer(service, request);
         let answered = timeout(REQUEST_TIMEOUT, async {
             let _place = self.places.acquire().await;
-            desk.answer(service, request).await
+            answer.await
         });
         let answered = answered.await.map_err(|_| {
             Status::deadline_exceeded(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))
@@ -95,7 +100,7 @@ impl RequestSlot {
         tracing::info!(?service, %method, path, status, by = by.name, role = %by.role, "request over a call");
         answered.map_err(|error| match error {
             NoAnswer::TooLong => Status::out_of_range(error.to_string()),
-            NoAnswer::BrokeOff => Status::unavailable(error.to_string()),
+            NoAnswer::BrokeOff | NoAnswer::StoodStill => Status::unavailable(error.to_string()),
         })
     }
 }

@@ -39,6 +39,7 @@ use sherd_s3::auth::account::AccountCredentials;
 use sherd_s3::auth::root_keys::RootKeys;
 use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::{self, Protocol};
+use sherd_store::machine::pulse::ProcessPulse;
 use sherd_store::machine::reclaim::Reclaim;
 use sherd_store::observe::metrics::{ApiName, Metrics};
 use sherd_store::stripe::Thresholds;
@@ -139,7 +140,10 @@ pub async fn open(
     let (nodes, node_address) = (store.topology().nodes().len(), node.as_ref().map(ClusterNode::address));
     let (pages, behind) = (protocol.clone(), protocol.clone());
     if let Some(node) = &node {
-        let desk = Arc::new(RootDesk::new(protocol.clone(), iam.clone()));
+        let pulse = Arc::new(ProcessPulse::new());
+        let (beats, until) = (Arc::clone(&pulse), stop.clone());
+        tasks.spawn(async move { until.run_until_cancelled(beats.go_on()).await });
+        let desk = Arc::new(RootDesk::new(protocol.clone(), iam.clone(), pulse));
         node.answer_requests(AuditedDesk::around(desk, audit));
     }
     Ok(OpenStore {
