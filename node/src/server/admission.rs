@@ -20,7 +20,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use http::header::ORIGIN;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
 use http_body_util::{Either, Full};
 use parking_lot::Mutex;
@@ -143,7 +143,9 @@ pub type AllowPage = Arc<dyn Fn(&Parts, &mut HeaderMap) + Send + Sync>;
 
 /// Puts `service` behind `admission`; `refuse` answers for it where it was not asked or panicked, and
 /// `allow_page` completes that for a page of another origin.
-/// Counts every answer, under the [`ApiName`] beside it; one that was slow is logged.
+/// Counts every answer, under the [`ApiName`] beside it; one that was slow is logged. The
+/// [`ReadAhead`](sherd_store::machine::reclaim::ReadAhead) of an object's read is among the extensions of its
+/// answer.
 pub fn guard<S, F, B>(
     service: S,
     admission: Arc<Admission>,
@@ -160,6 +162,7 @@ where
         let (service, admission, trace) =
             (service.clone(), Arc::clone(&admission), RequestTrace::begin(&slow));
         let refuse = refuse.clone();
+        let is_get = request.method() == Method::GET;
         let has_origin = request.headers().contains_key(ORIGIN);
         let page = has_origin.then(|| Box::new((head_of(&request), Arc::clone(&allow_page))));
         Box::pin(async move {
@@ -173,12 +176,15 @@ where
                 }
                 (ApiName::default(), response.map(Either::Right))
             };
-            let (ApiName(api), response) = match trace.scope(admission.run(request, work)).await {
+            let (ApiName(api), mut response) = match trace.scope(admission.run(request, work)).await {
                 Ok(Ok((api, response))) => (api, response.map(Either::Left)),
                 Ok(Err(_)) => refused(Refusal::Panicked),
                 Err(refusal) => refused(refusal),
             };
             let status = response.status().as_u16();
+            if let Some(ahead) = trace.read_ahead().of_read().filter(|_| is_get) {
+                response.extensions_mut().insert(ahead);
+            }
             admission.metrics.answered(api, status, trace.answered(api, status).as_secs_f64());
             response
         })

@@ -2,7 +2,8 @@
 //!
 //! A client that asks for a gigabyte and reads none of it would hold the buffers of the response.
 //! A write that makes no progress for the stall timeout fails the connection; so does one that makes
-//! little of it while others wait for the buffers that it holds. Reads have no
+//! little of it while others wait for the buffers that it holds. The reader of an object pauses instead, for
+//! an hour at most: what is read ahead of it is given back, and its place may be another's. Reads have no
 //! deadline here: an idle connection is the header timeout's business, a request body its own.
 //! Under TLS it is the socket below it: all that TLS writes, also of its own accord, has the deadline.
 //!
@@ -20,8 +21,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
+use super::exchange::Exchange;
 use super::request_body::BodyState;
-use crate::server::limits::{LINGER_BYTES, LINGER_IDLE, LINGER_MAX};
+use crate::server::limits::{LINGER_BYTES, LINGER_IDLE, LINGER_MAX, READER_PAUSE_MAX};
 use sherd_store::machine::pace::Pace;
 use sherd_store::machine::reclaim::HeldBuffers;
 use sherd_store::observe::metrics::Traffic;
@@ -39,7 +41,10 @@ pub(super) struct TimedStream<T> {
     look: Option<Pin<Box<Sleep>>>,
     /// Since when a write has made no progress.
     waiting_since: Option<Instant>,
+    /// The reader of an object has taken nothing for the stall timeout.
+    is_paused: bool,
     body: BodyState,
+    exchange: Exchange,
     lingers: Arc<Semaphore>,
     linger: Option<LingeringClose>,
 }
@@ -90,12 +95,25 @@ impl<T> TimedStream<T> {
         timeout: Duration,
         traffic: Traffic,
         held: HeldBuffers,
-        body: BodyState,
+        (body, exchange): (BodyState, Exchange),
         lingers: Arc<Semaphore>,
     ) -> Self {
-        let pace = Pace::new(Instant::now());
+        let (pace, is_paused) = (Pace::new(Instant::now()), false);
         let (look, waiting_since, linger) = (None, None, None);
-        Self { stream, traffic, timeout, held, pace, look, waiting_since, body, lingers, linger }
+        Self {
+            stream,
+            traffic,
+            timeout,
+            held,
+            pace,
+            look,
+            waiting_since,
+            is_paused,
+            body,
+            exchange,
+            lingers,
+            linger,
+        }
     }
 
     pub(super) fn socket(&self) -> &T {
@@ -116,13 +134,16 @@ impl<T> TimedStream<T> {
             self.traffic.sent_bytes.inc_by(bytes);
             self.pace.progress(bytes, now);
             self.waiting_since = None;
+            if std::mem::take(&mut self.is_paused) && !self.exchange.go_on() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
             return progress;
         }
         let since = *self.waiting_since.get_or_insert_with(|| {
             self.pace.wait(now);
             now
         });
-        let ends = since + self.timeout;
+        let mut ends = since + if self.is_paused { READER_PAUSE_MAX } else { self.timeout };
         let look = self.look.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(ends)));
         if since == now {
             look.as_mut().reset(ends.min(self.pace.next_look()));
@@ -130,6 +151,11 @@ impl<T> TimedStream<T> {
         while look.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             let slow = self.pace.bytes_per_second(now).is_some_and(|pace| self.held.takes(pace));
+            if now >= ends && !self.is_paused && self.held.give_back_ahead() {
+                self.is_paused = true;
+                self.exchange.pause();
+                ends = since + READER_PAUSE_MAX;
+            }
             if slow || now >= ends {
                 return Poll::Ready(Err(io::Error::from(io::ErrorKind::TimedOut)));
             }
@@ -193,13 +219,20 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use futures::FutureExt as _;
+    use sherd_net::tls::ConnectionPlaces;
+    use sherd_store::machine::pulse::ProcessPulse;
     use sherd_volume::options::Durability;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
     use super::*;
-    use sherd_store::machine::reclaim::Reclaim;
+    use sherd_store::machine::reclaim::{ReadAhead, Reclaim};
     use sherd_store::observe::metrics::Metrics;
+
+    const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     fn traffic() -> Traffic {
         Metrics::new(Durability::Fsync).s3.traffic
@@ -216,7 +249,9 @@ mod tests {
             let (near, far) = tokio::io::duplex(64);
             let (held, body) = (HeldBuffers::new(Reclaim::default()), BodyState::default());
             body.end();
-            let near = TimedStream::new(near, LINGER_MAX, traffic(), held, body, Arc::clone(&lingers));
+            let exchange = Exchange::alone();
+            let near =
+                TimedStream::new(near, LINGER_MAX, traffic(), held, (body, exchange), Arc::clone(&lingers));
             (tokio::spawn(async move { (Pin::new(&mut { near }).shutdown().await, Instant::now()) }), far)
         };
         let begun = Instant::now();
@@ -236,7 +271,7 @@ mod tests {
             Duration::from_mins(1),
             traffic(),
             HeldBuffers::new(Reclaim::default()),
-            BodyState::default(),
+            (BodyState::default(), Exchange::alone()),
             places(1),
         );
         let error = near.write_all(b"more than four bytes").await.expect_err("nobody reads");
@@ -251,7 +286,7 @@ mod tests {
             Duration::from_mins(1),
             traffic(),
             HeldBuffers::new(Reclaim::default()),
-            BodyState::default(),
+            (BodyState::default(), Exchange::alone()),
             places(1),
         );
         let reader = async {
@@ -269,6 +304,89 @@ mod tests {
         assert_eq!(near.traffic.sent_bytes.get(), 5);
     }
 
+    /// The reader of an object that takes nothing of what is written for it, with what its read holds ahead.
+    struct PausingReader {
+        near: TimedStream<DuplexStream>,
+        far: DuplexStream,
+        given_back: Arc<AtomicUsize>,
+        reclaim: Reclaim,
+    }
+
+    impl PausingReader {
+        fn new(exchange: Exchange) -> Self {
+            let (near, far) = tokio::io::duplex(4);
+            let (reclaim, ahead, given_back) =
+                (Reclaim::default(), ReadAhead::default(), Arc::new(AtomicUsize::new(0)));
+            let counted = Arc::clone(&given_back);
+            ahead.begin(move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+            });
+            let held = HeldBuffers::new(reclaim.clone());
+            held.set(None, ahead.of_read());
+            let minute = Duration::from_mins(1);
+            let state = (BodyState::default(), exchange);
+            let near = TimedStream::new(near, minute, traffic(), held, state, places(1));
+            Self { near, far, given_back, reclaim }
+        }
+
+        /// Writes eight bytes, of which four fit, while the reader does this; returns what became of it and
+        /// after how long.
+        async fn write(mut self, reader: impl AsyncFnOnce(&mut DuplexStream, &Reclaim)) -> WrittenTo {
+            let begun = Instant::now();
+            let Self { near, far, given_back, reclaim } = &mut self;
+            let (written, ()) = tokio::join!(
+                async { (near.write_all(b"12345678").await.map_err(|error| error.kind()), Instant::now()) },
+                reader(far, reclaim)
+            );
+            (written.0, written.1 - begun, given_back.load(Ordering::Relaxed))
+        }
+    }
+
+    /// The outcome, when it came, and how often the read gave back what it held ahead.
+    type WrittenTo = (Result<(), io::ErrorKind>, Duration, usize);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_pauses_holds_nothing_and_goes_on_within_an_hour() {
+        let (long, longer) = (READER_PAUSE_MAX.saturating_sub(Duration::from_secs(1)), READER_PAUSE_MAX * 2);
+        for (pause, outcome, after) in
+            [(long, Ok(()), long), (longer, Err(io::ErrorKind::TimedOut), READER_PAUSE_MAX)]
+        {
+            let written = PausingReader::new(Exchange::alone()).write(async |far, _| {
+                tokio::time::sleep(pause).await;
+                let mut taken = [0; 8];
+                let _cut = far.read_exact(&mut taken[..4]).await;
+            });
+            assert_eq!(written.await, (outcome, after, 1), "it pauses for {pause:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_pauses_gives_way_to_who_needs_its_buffers_or_its_place() {
+        let pause = Duration::from_mins(10);
+        let written = PausingReader::new(Exchange::alone()).write(async |_, reclaim| {
+            tokio::time::sleep(pause).await;
+            reclaim.ask(Duration::from_millis(250));
+        });
+        let (outcome, after, given_back) = written.await;
+        assert_eq!((outcome, given_back), (Err(io::ErrorKind::TimedOut), 1));
+        assert!(after >= pause && after < pause + Duration::from_secs(1), "{after:?}");
+
+        let places = ConnectionPlaces::new(1);
+        let exchange = Exchange::new(places.take(LOCAL), Arc::new(ProcessPulse::new()));
+        assert!(exchange.go_on(), "a request is under way");
+        let written = PausingReader::new(exchange.clone()).write(async |far, _| {
+            drop(places.take(LOCAL));
+            assert!(exchange.lost().now_or_never().is_none(), "it reads");
+            tokio::time::sleep(pause).await;
+            let other = places.take(LOCAL);
+            exchange.lost().await;
+            // It goes on before its connection is dropped.
+            let _cut = far.read_exact(&mut [0; 4]).await;
+            drop(other);
+        });
+        assert_eq!(written.await, (Err(io::ErrorKind::ConnectionAborted), pause, 1));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_gives_up_when_others_wait_for_its_buffers_and_a_fast_one_does_not() {
         for (bytes_per_second, gives_up) in [(1, true), (100_000, false)] {
@@ -280,7 +398,7 @@ mod tests {
                 minute,
                 traffic(),
                 HeldBuffers::new(reclaim.clone()),
-                BodyState::default(),
+                (BodyState::default(), Exchange::alone()),
                 places(1),
             );
             let reader = async {

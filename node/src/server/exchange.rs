@@ -4,7 +4,8 @@
 //! accepted -> Head -- begin --> Work -- answer --> Answer -- its body ends, all is sent --> Head
 //! ```
 //! In `Head` a connection is idle, at its handshake, or has no whole head: its place may be given to another.
-//! From `begin` on a request is under way, and the place is kept. `server::connection` takes the steps around
+//! From `begin` on a request is under way, and the place is kept, but while the reader of an object pauses.
+//! `server::connection` takes the steps around
 //! the service; the transport reads the stage, and ends an answer once its last byte went to the socket.
 //!
 //! A write that was read after the process stood still asks the transport to look at its client before it is
@@ -84,6 +85,13 @@ impl Exchange {
         }))
     }
 
+    /// The exchange of the only connection.
+    #[cfg(test)]
+    pub(super) fn alone() -> Self {
+        let place = sherd_net::tls::ConnectionPlaces::new(1).take(std::net::Ipv4Addr::LOCALHOST.into());
+        Self::new(place, Arc::new(ProcessPulse::new()))
+    }
+
     fn is_at(&self, stage: ExchangeStage) -> bool {
         self.0.stage.load(Ordering::Acquire) == stage as u8
     }
@@ -131,6 +139,16 @@ impl Exchange {
     pub(super) fn answer<B>(&self, body: B, count: Option<AnswerCount>) -> AnswerBody<B> {
         self.go_to(ExchangeStage::Answer);
         AnswerBody { body, exchange: self.clone(), count }
+    }
+
+    /// The client takes nothing of the answer: the place may be given to another one meanwhile.
+    pub(super) fn pause(&self) {
+        self.0.place.offer();
+    }
+
+    /// The client goes on, and the place is kept; `false` where it was lost a moment before.
+    pub(super) fn go_on(&self) -> bool {
+        self.0.place.keep()
     }
 
     /// Nothing waits for the socket. `true` where that ends an answer: the connection waits for a head again.

@@ -68,7 +68,7 @@ use sherd_core::limits::HEADERS_MAX;
 use sherd_net::listen::listen;
 use sherd_net::tls::{self, ServedCertificate};
 use sherd_store::machine::pulse::ProcessPulse;
-use sherd_store::machine::reclaim::{HeldBuffers, Reclaim};
+use sherd_store::machine::reclaim::{HeldBuffers, ReadAhead, Reclaim};
 use sherd_store::observe::metrics::Traffic;
 
 /// An address cannot be listened on.
@@ -177,8 +177,9 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// Every request has its [`Source`](sherd_s3::source::Source) among its extensions.
 /// Connections whose clients read slowly give up when `reclaim` asks for their buffers, or a [`Reclaim`]
-/// among the extensions of their answer, which then holds others. `service` answers every request, errors
-/// included: what it has no answer for is a connection that closes.
+/// among the extensions of their answer, which then holds others. A client that takes nothing is kept for
+/// longer where a [`ReadAhead`] is among them. `service` answers every request, errors included: one that it
+/// has no answer for is a connection that closes.
 pub async fn serve<S, F, B>(
     listener: Listener,
     limits: impl Into<LiveLimits>,
@@ -250,8 +251,9 @@ async fn serve_connections<S, F, B>(
                 // The socket is gone already; the first read fails.
                 tracing::debug!(%client, %error, "set TCP_NODELAY");
             }
+            let state = (body.clone(), exchange.clone());
             let patient =
-                TimedStream::new(stream, allowed.stall_timeout, traffic, held.clone(), body.clone(), lingers);
+                TimedStream::new(stream, allowed.stall_timeout, traffic, held.clone(), state, lingers);
             let served = async {
                 let transport = match handshakes {
                     None => Transport::plain(patient, body, exchange.clone(), deadlines, refused),
@@ -270,7 +272,8 @@ async fn serve_connections<S, F, B>(
                 };
                 connection(transport, held, &open, &peer, (allowed, reads), &life, service).await;
             };
-            // Cancel-safe: no request is under way on a connection whose place is lost.
+            // Cancel-safe: on a connection whose place is lost no request is under way, or one whose reader
+            // pauses.
             tokio::select! {
                 biased;
                 () = exchange.lost() => tracing::debug!(%client, "connection gave way"),
@@ -364,7 +367,8 @@ async fn connection<S, F, B>(
                 return std::future::pending().await;
             };
             let mut response = answer.await;
-            held.set(response.extensions_mut().remove::<Reclaim>());
+            let extensions = response.extensions_mut();
+            held.set(extensions.remove::<Reclaim>(), extensions.remove::<ReadAhead>());
             let is_crowded = usize::try_from(open.get()).is_ok_and(|open| open > allowed.roomy_max);
             if body_state.is_unread() || (is_crowded && body_state.has_grown()) {
                 // Either nothing can follow on this connection, or its buffer is too large to wait with among

@@ -56,8 +56,8 @@ where
         trace::is_whole(whole);
         match doubt {
             ClientDoubt::None => {}
-            // The end of a caller's stream, or of its connection, may be an event behind its request, and ends
-            // this future.
+            // The end of a caller's stream or connection may be an event behind its request. It ends this
+            // future.
             ClientDoubt::WhereEnded => tokio::time::sleep(LOOK_AFTER).await,
             ClientDoubt::Always => return Err(NoAnswer::StoodStill),
         }

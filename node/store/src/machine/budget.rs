@@ -69,6 +69,12 @@ impl Share {
         let unneeded = self.permit.num_permits().saturating_sub(bytes.div_ceil(PERMIT_BYTES));
         drop(self.permit.split(unneeded));
     }
+
+    /// Splits off `bytes` of it, or all of it where that is less.
+    pub(crate) fn split(&mut self, bytes: usize) -> Self {
+        let permits = bytes.div_ceil(PERMIT_BYTES).min(self.permit.num_permits());
+        Self { permit: self.permit.split(permits).expect("at most what it has") }
+    }
 }
 
 /// Nothing became free in time.

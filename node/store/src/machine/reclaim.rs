@@ -7,7 +7,10 @@
 //! A client that reads an answer slowly holds its buffers for as long as it likes. That costs nothing until
 //! another read finds no buffer. That read then asks for them, at first of connections that hardly move and,
 //! the longer it waits, of faster ones; the first connection below that floor gives up, one at a time.
+//!
+//! A client that pauses gives back what is read ahead of it, unasked: its read goes on where it left off.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -43,27 +46,72 @@ impl Drop for BufferWait<'_> {
     }
 }
 
+/// The bytes that the read of an answer holds ahead of its client. Clones are the same.
+#[derive(Clone, Default)]
+pub struct ReadAhead(Arc<Mutex<Option<GiveBack>>>);
+
+/// Has a read give back what it holds ahead, unless it has ended.
+type GiveBack = Box<dyn Fn() + Send + Sync>;
+
+impl ReadAhead {
+    /// A read of the answer begins, in place of an earlier one. `give_back` has it give back what it holds
+    /// ahead, which it reads again later.
+    pub fn begin(&self, give_back: impl Fn() + Send + Sync + 'static) {
+        *self.0.lock() = Some(Box::new(give_back));
+    }
+
+    /// A clone of it, where a read began.
+    pub fn of_read(&self) -> Option<Self> {
+        self.0.lock().is_some().then(|| self.clone())
+    }
+
+    /// Has the read give back what it holds ahead.
+    pub fn give_back(&self) {
+        if let Some(give_back) = self.0.lock().as_ref() {
+            give_back();
+        }
+    }
+}
+
+impl fmt::Debug for ReadAhead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadAhead").finish_non_exhaustive()
+    }
+}
+
 /// The buffers that a connection's answer holds at this moment. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct HeldBuffers {
     usual: Reclaim,
-    answers: Arc<Mutex<Option<Reclaim>>>,
+    answer: Arc<Mutex<BuffersOfAnswer>>,
+}
+
+#[derive(Debug, Default)]
+struct BuffersOfAnswer {
+    /// In place of the usual ones.
+    others: Option<Reclaim>,
+    ahead: Option<ReadAhead>,
 }
 
 impl HeldBuffers {
     /// Buffers of a kind, unless an answer says otherwise.
     pub fn new(usual: Reclaim) -> Self {
-        Self { usual, answers: Arc::default() }
+        Self { usual, answer: Arc::default() }
     }
 
-    /// The next answer holds these, or the usual ones.
-    pub fn set(&self, answers: Option<Reclaim>) {
-        *self.answers.lock() = answers;
+    /// The next answer holds `others`, or the usual ones, and what its read holds `ahead`, where it has one.
+    pub fn set(&self, others: Option<Reclaim>, ahead: Option<ReadAhead>) {
+        *self.answer.lock() = BuffersOfAnswer { others, ahead };
     }
 
     /// As [`Reclaim::takes`], of those that it holds.
     pub fn takes(&self, bytes_per_second: u64) -> bool {
-        self.answers.lock().as_ref().unwrap_or(&self.usual).takes(bytes_per_second)
+        self.answer.lock().others.as_ref().unwrap_or(&self.usual).takes(bytes_per_second)
+    }
+
+    /// As [`ReadAhead::give_back`], of the answer's read; `false` where the answer has none.
+    pub fn give_back_ahead(&self) -> bool {
+        self.answer.lock().ahead.as_ref().inspect(|ahead| ahead.give_back()).is_some()
     }
 }
 
@@ -127,11 +175,11 @@ mod tests {
         let held = HeldBuffers::new(downloads.clone());
         lists.ask(Duration::from_secs(1));
         assert!(!held.takes(0), "it holds none of theirs");
-        held.set(Some(lists));
+        held.set(Some(lists), None);
         assert!(held.takes(0));
         downloads.ask(Duration::from_secs(1));
         assert!(!held.takes(0));
-        held.set(None);
+        held.set(None, None);
         assert!(held.takes(0));
     }
 }

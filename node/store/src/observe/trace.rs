@@ -8,7 +8,8 @@
 //! in another task carries a clone, or its id alone. A request is judged by the time that this node took:
 //! what it waited for its client is left out. The last clone that is dropped logs, so a body is logged with
 //! its request, and a request that was dropped without an answer is logged as one whose client left.
-//! The time at which all of a write was read goes the same way, up to the register's first proposal.
+//! The time at which all of a write was read goes the same way, up to the register's first proposal, and from
+//! a read the way to what it holds ahead of its client.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -23,6 +24,7 @@ use tracing::Instrument as _;
 use super::limits::{BUCKET_BYTES_MAX, SLOW_LINES_PER_SECOND};
 use crate::machine::pulse::WholeWrite;
 use crate::machine::quantity::LivePeriod;
+use crate::machine::reclaim::ReadAhead;
 
 /// Kind of work that a request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,6 +174,8 @@ struct TraceState {
     answer: OnceLock<AnsweredRequest>,
     /// There once a write's last byte was read.
     whole: OnceLock<WholeWrite>,
+    /// Of the read that its answer's body is.
+    ahead: ReadAhead,
     slowest_us: AtomicU64,
     slowest: Mutex<Option<VolumeCall>>,
 }
@@ -291,6 +295,7 @@ impl RequestTrace {
             phases_us: Default::default(),
             answer: OnceLock::new(),
             whole: OnceLock::new(),
+            ahead: ReadAhead::default(),
             slowest_us: AtomicU64::new(0),
             slowest: Mutex::new(None),
         }))
@@ -322,6 +327,11 @@ impl RequestTrace {
     /// Whether it is a write whose client has given up since all of it was read (see [`WholeWrite`]).
     pub fn is_given_up(&self) -> bool {
         self.0.whole.get().is_some_and(WholeWrite::is_given_up)
+    }
+
+    /// The bytes that the read of its answer holds ahead of its client.
+    pub fn read_ahead(&self) -> &ReadAhead {
+        &self.0.ahead
     }
 
     /// Adds to the time of a phase.

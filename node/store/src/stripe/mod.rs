@@ -4,6 +4,7 @@
 //! shards. Neither depends on objects.
 
 mod limits;
+mod ahead;
 mod encode;
 mod digester;
 mod read;
@@ -37,7 +38,7 @@ use crate::peer::APPENDS_UNDER_WAY_MAX;
 use limits::LARGE_UPLOADS_MAX;
 
 pub use digester::{BodyDigester, DigestPool};
-pub(crate) use read::{ReadError, read};
+pub(crate) use read::{ReadError, read, read_for};
 pub(crate) use write::{StagedData, StripeWriter, SyncingBody, WriteError};
 
 /// Where bodies go by their size. Every version records what was chosen, so these may change.

@@ -27,12 +27,13 @@ use tokio::time::Instant;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ahead::{BytesAhead, ReadStep};
 use super::limits::{BUSY_PAUSE, COMPUTED_DATA_SHARDS_MAX, REBUILD_HEDGE, WINDOW_BYTES_MIN};
 use super::sources::{self, SHARDS_USUAL, ShardColumns, ShardIndexes, ShardPlace};
 use super::{BudgetExhausted, ReleaseWait, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::cluster::pins::PinGuard;
-use crate::machine::budget::{BudgetShare, Share, with_share};
+use crate::machine::budget::{Share, with_share};
 use crate::observe::trace::{self, Phase, RequestTrace};
 use crate::peer::{HedgedGather, LATE_LOOK_EVERY, Pending, VolumeRoute};
 
@@ -66,7 +67,18 @@ pub(crate) fn read(
     data: DataRef,
     range: Range<u64>,
 ) -> BoxStream<'static, Result<Bytes, ReadError>> {
-    bytes_of(StripeRead::new(stripes, key, data, range))
+    read_for(trace::current(), stripes, key, data, range)
+}
+
+/// Reads as [`read`] does, for a request whose task may be another one.
+pub(crate) fn read_for(
+    request: Option<RequestTrace>,
+    stripes: &Stripes,
+    key: &RegisterKey,
+    data: DataRef,
+    range: Range<u64>,
+) -> BoxStream<'static, Result<Bytes, ReadError>> {
+    bytes_of(StripeRead::new(request, stripes, key, data, range))
 }
 
 /// Reads as [`read`] does on a node with these shards: bits of their numbers.
@@ -77,7 +89,8 @@ pub(super) fn read_on(
     key: &RegisterKey,
     data: DataRef,
 ) -> BoxStream<'static, Result<Bytes, ReadError>> {
-    bytes_of(StripeRead::new(stripes, key, data, 0..data.size).map(|reading| StripeRead { own, ..reading }))
+    let reading = StripeRead::new(None, stripes, key, data, 0..data.size);
+    bytes_of(reading.map(|reading| StripeRead { own, ..reading }))
 }
 
 fn bytes_of(reading: Option<StripeRead>) -> BoxStream<'static, Result<Bytes, ReadError>> {
@@ -94,13 +107,8 @@ struct StripeRead {
     data: DataRef,
     layout: Layout,
     set: Arc<SetView>,
-    left: Range<u64>,
-    /// Being read, in order.
-    windows: VecDeque<ShardWindow>,
-    ready: VecDeque<Bytes>,
+    ahead: BytesAhead<ShardWindow>,
     _pinned: PinGuard,
-    /// Its part in the budget of downloads.
-    _taker: BudgetShare,
     /// Shards that failed: not asked first again. Those of late volumes are not among them, for these may
     /// answer again in the middle of a read.
     failed: u32,
@@ -140,7 +148,13 @@ type ShardBytes = (u8, Option<ShardColumns>);
 type FoundShards = SmallVec<[ShardBytes; SHARDS_USUAL]>;
 
 impl StripeRead {
-    fn new(stripes: &Stripes, key: &RegisterKey, data: DataRef, range: Range<u64>) -> Option<Self> {
+    fn new(
+        request: Option<RequestTrace>,
+        stripes: &Stripes,
+        key: &RegisterKey,
+        data: DataRef,
+        range: Range<u64>,
+    ) -> Option<Self> {
         let geometry = Geometry::new(data.data_shards, data.parity_shards).ok()?;
         let layout = Layout::new(data.size, geometry, data.stripe_unit).ok()?;
         let set = stripes.inner.cluster.set_holding(key, &data)?;
@@ -150,6 +164,10 @@ impl StripeRead {
         let home = |index: u8| &set.homes[placement::home(data.id, index, set.routes.len())];
         let all = 0..data.data_shards + data.parity_shards;
         let own = all.filter(|index| home(*index).is_own).fold(0, |own, index| own | 1 << index);
+        let ahead = BytesAhead::new(range);
+        if let Some(request) = &request {
+            ahead.hand_to(request.read_ahead());
+        }
         Some(Self {
             own,
             stripes: stripes.clone(),
@@ -157,13 +175,10 @@ impl StripeRead {
             data,
             layout,
             set,
-            left: range,
-            windows: VecDeque::new(),
-            ready: VecDeque::new(),
+            ahead,
             _pinned: stripes.pin(key, [&data]),
-            _taker: stripes.inner.downloads.join(),
             failed: 0,
-            trace: trace::current(),
+            trace: request,
         })
     }
 
@@ -201,24 +216,22 @@ impl StripeRead {
 
     async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
         loop {
-            if let Some(bytes) = self.ready.pop_front() {
-                return Ok(Some(bytes));
-            }
-            let window = match self.windows.pop_front() {
-                Some(window) => window,
-                None if self.left.is_empty() => return Ok(None),
-                None => {
+            let window = match self.ahead.step(|| self.stripes.inner.downloads.join()) {
+                ReadStep::Pass(bytes) => return Ok(Some(bytes)),
+                ReadStep::Collect(window) => window,
+                ReadStep::End => return Ok(None),
+                ReadStep::Begin => {
                     let next = self.next_window();
                     let share = self.stripes.inner.downloads.take(next.cost).await?;
                     self.begin_window(next, share)
                 }
             };
             // Reads ahead only where there is room: no reader waits for a share while its window holds one.
-            while self.windows.len() < WINDOWS_AHEAD && !self.left.is_empty() {
+            while self.ahead.has_further(WINDOWS_AHEAD) {
                 let next = self.next_window();
                 let Some(share) = self.stripes.inner.downloads.try_take(next.cost) else { break };
                 let window = self.begin_window(next, share);
-                self.windows.push_back(window);
+                self.ahead.push(window);
             }
             self.collect(window).await?;
         }
@@ -226,26 +239,27 @@ impl StripeRead {
 
     /// The next window: the more read at one time, the less each of them holds.
     fn next_window(&self) -> NextWindow {
-        let fair = self.stripes.inner.downloads.fair_bytes();
-        self.window_of_stripes(fair).unwrap_or_else(|| {
-            let end = self.left.end.min(self.left.start.saturating_add(window_bytes(fair)));
-            let cost = usize::try_from(end - self.left.start).expect("a window fits memory");
+        let (fair, left) = (self.stripes.inner.downloads.fair_bytes(), self.ahead.left());
+        self.window_of_stripes(&left, fair).unwrap_or_else(|| {
+            let end = left.end.min(left.start.saturating_add(window_bytes(fair)));
+            let cost = usize::try_from(end - left.start).expect("a window fits memory");
             NextWindow { end, cost, sources: None }
         })
     }
 
     /// A window that ends with a stripe, where other shards than those of the data are to be read and this
     /// window and those ahead have room: for what is read and for what is computed.
-    fn window_of_stripes(&self, fair_bytes: usize) -> Option<NextWindow> {
+    fn window_of_stripes(&self, left: &Range<u64>, fair_bytes: usize) -> Option<NextWindow> {
         let sources = self.sources().filter(|sources| self.has_parity(sources))?;
         let stripes = WINDOW_BYTES / u64::from(self.data.stripe_unit);
-        let (stripe, left) = (self.layout.stripe_bytes(), self.left.end - self.left.start);
-        let end = self.left.end.min((self.left.start / stripe + stripes) * stripe);
-        let columns = end.checked_sub(self.left.start)?.div_ceil(u64::from(self.data.data_shards));
+        let stripe = self.layout.stripe_bytes();
+        let end = left.end.min((left.start / stripe + stripes) * stripe);
+        let columns = end.checked_sub(left.start)?.div_ceil(u64::from(self.data.data_shards));
         let columns = usize::try_from(columns).expect("a window fits memory");
         let parity = sources.iter().filter(|shard| **shard >= self.data.data_shards).count();
         let cost = self.stripes.inner.pool.class_bytes(columns) * (sources.len() + parity);
-        let windows = left.div_ceil((stripes * stripe).max(1)).min(1 + WINDOWS_AHEAD as u64);
+        let windows =
+            (left.end - left.start).div_ceil((stripes * stripe).max(1)).min(1 + WINDOWS_AHEAD as u64);
         let has_room = stripes > 0 && cost as u64 * windows <= fair_bytes as u64;
         has_room.then_some(NextWindow { end, cost, sources: Some(sources) })
     }
@@ -274,9 +288,8 @@ impl StripeRead {
     }
 
     /// Starts the reads of the next window.
-    fn begin_window(&mut self, window: NextWindow, share: Share) -> ShardWindow {
-        let range = self.left.start..window.end;
-        self.left.start = range.end;
+    fn begin_window(&self, window: NextWindow, share: Share) -> ShardWindow {
+        let range = self.ahead.begin(window.end);
         let pieces: Pieces = self.layout.pieces(range).collect();
         let mut reads = SmallVec::<[ShardRead; SHARDS_USUAL]>::new();
         for piece in &pieces {
@@ -321,8 +334,8 @@ impl StripeRead {
     }
 
     async fn collect(&mut self, window: ShardWindow) -> Result<(), ReadError> {
-        let ShardWindow { pieces, reads, share } = window;
-        let share = Arc::new(share);
+        let ShardWindow { pieces, reads, mut share } = window;
+        let mut ready = VecDeque::new();
         let asked: ShardIndexes = reads.iter().map(|read| read.columns.shard).collect();
         let mut found = FoundShards::new();
         for ShardRead { columns, pending } in reads {
@@ -330,16 +343,22 @@ impl StripeRead {
                 Some(pending) => self.wait(&columns, pending).await,
                 None => None,
             };
-            let whole = whole.map(|bytes| bytes.into_iter().map(|bytes| with_share(bytes, &share)).collect());
+            // Each shard has a part of its own: a slow client holds no more than it was given.
+            let length = usize::try_from(columns.length).expect("a window fits memory");
+            let whole = whole.map(|bytes| {
+                let own = Arc::new(share.split(length));
+                bytes.into_iter().map(|bytes| with_share(bytes, &own)).collect()
+            });
             found.push((columns.shard, whole));
         }
+        let share = Arc::new(share);
         if found.iter().any(|(shard, _)| self.has_parity(&[*shard])) {
             self.compute(&mut found, &share).await?;
         }
         for piece in pieces {
             let bytes = found.iter_mut().find(|(shard, _)| *shard == piece.shard);
             if let Some((_, Some(bytes))) = bytes {
-                cut(bytes, piece.length, &mut self.ready);
+                cut(bytes, piece.length, &mut ready);
                 continue;
             }
             // It was not asked where others were to be read in its place, and those failed.
@@ -350,8 +369,9 @@ impl StripeRead {
                 Some(bytes) => bytes,
                 None => vec![self.rebuild(&piece).await?],
             };
-            self.ready.extend(bytes.into_iter().map(|bytes| with_share(bytes, &share)));
+            ready.extend(bytes.into_iter().map(|bytes| with_share(bytes, &share)));
         }
+        self.ahead.collected(ready);
         Ok(())
     }
 

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use crate::machine::budget::Budget;
 use crate::machine::reclaim::Reclaim;
 use crate::object::{Error, UnavailableReason, Upload, UploadBody};
+use crate::observe::trace::{RequestTrace, SlowRequests};
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 use crate::register::RegisterTimeouts;
 use crate::stripe::{self, ReadError};
@@ -141,8 +142,9 @@ async fn an_upload_takes_no_memory_for_a_stripe_before_the_first_bytes_of_it_are
         let of_client = UploadBody::Client(arriving.map(Ok).boxed());
         let halted = Upload { body: of_client, ..upload(&bytes) };
         let client = async {
-            // Pieces so small that some of them were taken when the last one is sent.
-            for piece in bytes[..halts_at].chunks(1000) {
+            // Pieces so small that some of them were taken when the last one is sent. None crosses the end of
+            // the stripe.
+            for piece in bytes[..halts_at].chunks(1 << 10) {
                 sender.send(Bytes::copy_from_slice(piece)).await.expect("it is taken");
             }
             let holds_none = async {
@@ -177,9 +179,40 @@ async fn a_download_has_its_share_until_its_bytes_are_gone() {
     let rest: Vec<Bytes> = read.try_collect().await.expect("they are whole");
     assert!(all - free() >= 3 << 20, "who reads holds all of it");
     drop(rest);
-    assert_eq!(all - free(), 1 << 20, "the window of the first bytes is held");
+    assert_eq!(all - free(), 1 << 19, "the first bytes hold their shard's part of a window");
     drop(first);
     assert_eq!(free(), all);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_gives_back_what_is_ahead_goes_on_where_its_caller_left_off() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let bytes = body(1, 6 << 20);
+    node.put("key", &bytes).await;
+    let (register, data) = (node.register("key").await, node.data("key").await);
+    let stripes = node.stripes();
+    let free = || stripes.inner.downloads.free_bytes();
+    let (all, mut seen) = (free(), Vec::new());
+    let request = RequestTrace::begin(&SlowRequests::after(Duration::ZERO));
+    let mut read = stripe::read_for(Some(request.clone()), stripes, &register, data, 5..data.size);
+    for pieces in [1, 5, 2] {
+        for _ in 0..pieces {
+            seen.extend_from_slice(&read.next().await.expect("there are bytes").expect("they are whole"));
+        }
+        assert!(free() < all, "it reads ahead");
+        request.read_ahead().give_back();
+        assert_eq!((free(), stripes.inner.downloads.takers()), (all, 0), "others have all the memory");
+        assert!(stripes.inner.pins.is_held(data.id), "the data is not released meanwhile");
+    }
+    while let Some(bytes) = read.next().await {
+        seen.extend_from_slice(&bytes.expect("they are whole"));
+    }
+    assert!(seen == bytes[5..]);
+    drop(read);
+    request.read_ahead().give_back();
     node.close().await;
 }
 

@@ -369,13 +369,13 @@ impl StripeWriter {
         Ok(())
     }
 
-    /// Whether the next bytes begin a stripe for which there is no memory yet.
+    /// Whether the next bytes begin a stripe whose memory is not taken yet.
     pub(crate) fn needs_room(&self) -> bool {
         self.gathering_share.is_none() && self.stripe < self.layout.stripes()
     }
 
-    /// Takes the memory of the stripe that comes next, unless it is taken. No writer waits for a share while it
-    /// holds one: what is being written comes first.
+    /// Takes the memory of the stripe that comes next, unless it is taken. No writer waits for a share while
+    /// it holds one: what is being written comes first.
     pub(crate) async fn make_room(&mut self) -> Result<(), WriteError> {
         if !self.needs_room() {
             return Ok(());

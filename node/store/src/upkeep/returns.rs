@@ -13,7 +13,7 @@ use super::deps::Deps;
 use super::queue::HealQueue;
 use crate::upkeep::limits::{RETURN_LOOK_EVERY, RETURNS_WAKE_EVERY};
 
-/// The volumes of other nodes that vote, and whether one of them has to be told to the heals.
+/// The volumes of other nodes that vote, and whether the heals are to be woken for one of them.
 #[derive(Debug, Default)]
 struct ReturnedVolumes {
     /// None before the first look, which finds volumes that never were away.

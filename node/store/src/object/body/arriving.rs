@@ -1,9 +1,9 @@
 //! A body while it arrives: its pace, and the bytes that came before there was memory for them.
 //!
-//! The memory of a stripe is asked for once the first bytes of the stripe are here. Until then a client's body
-//! holds 16 KiB and no place in the queue for memory, and it is polled: that is how the front sees that a
-//! client sends nothing. A body of the store itself has its memory before it is read, for it may hold what
-//! others wait for.
+//! The memory of a stripe is asked for once the first bytes of the stripe are here. Until then the body of a
+//! client holds 16 KiB and no place in the queue for memory, and it is polled: so the front sees whether its
+//! client sends anything. A body of the store itself has its memory before it is read, for it may hold the
+//! memory that others wait for.
 
 use std::task::Poll;
 
@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use tokio::time::Instant;
 
-use super::receive::StoredBytes;
+use super::stored_bytes::StoredBytes;
 use crate::machine::pace::Pace;
 use crate::object::error::{Result, UnavailableReason};
 use crate::object::limits::FIRST_BYTES;
@@ -49,8 +49,8 @@ impl ArrivingBody {
         Ok(())
     }
 
-    /// The next bytes. Until they come what is in `stored` is settled, and gives its memory back: a client may
-    /// take its time. One that sends slowly gives up when others wait for the memory that its body still
+    /// The next bytes. Until they come `stored` is settled, and gives its memory back: a client may take its
+    /// time. One that sends slowly gives up when others wait for the memory that its body still
     /// holds.
     pub(super) async fn next(&mut self, stored: &mut StoredBytes) -> Result<Option<Bytes>> {
         let (first, last) = &mut self.gathered;

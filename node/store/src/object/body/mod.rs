@@ -1,11 +1,12 @@
 //! The bytes of objects and parts, on their way in and out.
 //!
-//! A transform of stored bytes, such as encryption at rest, has two places: `receive::StoredBytes::push` on
+//! A transform of stored bytes, such as encryption at rest, has two places: `StoredBytes::push` on
 //! the way in and [`Bodies::read`] on the way out, each passed by every byte once and in order. It is to be
 //! chunk-aligned, since a range is read without the bytes before it, and may change the length by a constant
 //! for each chunk: placement and writer take the stored size, and a read maps its range to whole chunks and
 //! cuts them. A type for it would have identity as its one case and no user, so none is here yet.
 
+mod stored_bytes;
 mod arriving;
 pub(super) mod receive;
 pub(super) mod source;

@@ -28,12 +28,13 @@ use sherd_core::record::{Body, ChecksumAlgorithm, DataRef, Home};
 use super::Bodies;
 use super::arriving::ArrivingBody;
 use super::source::Source;
+use super::stored_bytes::{ArrivedBody, StoredBytes};
 use crate::cluster::KeyRoute;
 use crate::object::digest::{DigestValues, Digests};
 use crate::object::error::{BodyError, Error, Invalid, Result};
 use crate::object::limits::EXCESS_BYTES_MAX;
 use crate::object::request::{ExpectedChecksum, Upload, UploadBody};
-use crate::stripe::{BodyDigester, Placement, StagedData, StripeWriter, SyncingBody};
+use crate::stripe::{BodyDigester, Placement, StagedData};
 
 /// A body whose bytes have all arrived and are what the client announced.
 #[derive(Debug)]
@@ -42,12 +43,6 @@ pub(in crate::object) struct ReceivedBody {
     pub(in crate::object) size: u64,
     digests: DigestValues,
     bytes: ArrivedBody,
-}
-
-#[derive(Debug)]
-enum ArrivedBody {
-    Inline(Bytes),
-    Coded(Box<SyncingBody>),
 }
 
 /// A body that is durable, or will be with its row.
@@ -122,56 +117,6 @@ impl ReceivedBody {
 
 /// Zeros in the place of bytes that did not come.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
-/// Where the bytes of a body go while they arrive.
-pub(super) enum StoredBytes {
-    Inline(BytesMut),
-    Coded(Box<StripeWriter>),
-}
-
-impl StoredBytes {
-    /// Takes the next bytes of the body.
-    async fn push(&mut self, bytes: Bytes) -> Result<()> {
-        match self {
-            Self::Inline(inline) => inline.extend_from_slice(&bytes),
-            Self::Coded(writer) => writer.push(bytes).await?,
-        }
-        Ok(())
-    }
-
-    /// As [`StripeWriter::needs_room`]: inline bytes need no memory that others wait for.
-    fn needs_room(&self) -> bool {
-        matches!(self, Self::Coded(writer) if writer.needs_room())
-    }
-
-    /// As [`StripeWriter::make_room`].
-    async fn make_room(&mut self) -> Result<()> {
-        match self {
-            Self::Inline(_) => Ok(()),
-            Self::Coded(writer) => Ok(writer.make_room().await?),
-        }
-    }
-
-    /// As [`StripeWriter::gives_way`]: inline bytes hold no memory that others wait for.
-    pub(super) fn gives_way(&self, bytes_per_second: u64) -> bool {
-        matches!(self, Self::Coded(writer) if writer.gives_way(bytes_per_second))
-    }
-
-    /// Waits until what came so far is written. Cancel-safe.
-    pub(super) async fn settle(&mut self) -> Result<()> {
-        match self {
-            Self::Inline(_) => Ok(()),
-            Self::Coded(writer) => Ok(writer.settle().await?),
-        }
-    }
-
-    async fn end(self) -> Result<ArrivedBody> {
-        Ok(match self {
-            Self::Inline(inline) => ArrivedBody::Inline(inline.freeze()),
-            Self::Coded(writer) => ArrivedBody::Coded(Box::new(writer.seal().await?)),
-        })
-    }
-}
 
 /// Where the digests of a body are computed.
 #[expect(
@@ -308,8 +253,8 @@ impl Bodies {
         received
     }
 
-    /// Opens the place for a body of `size` bytes with its digests: one that takes memory once the first bytes
-    /// are here.
+    /// Opens the place for a body of `size` bytes with its digests. One that takes memory is opened once the
+    /// first bytes are here.
     async fn sink(
         &self,
         route: &KeyRoute,

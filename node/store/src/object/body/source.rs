@@ -11,6 +11,7 @@ use sherd_core::record::{self, Body, Content, DataRef, PartRef};
 use super::Bodies;
 use crate::object::error::{Error, Result};
 use crate::object::request::ByteStream;
+use crate::observe::trace;
 use crate::stripe;
 
 /// Where the bytes of one version are, in order.
@@ -79,10 +80,11 @@ impl Bodies {
                 let pieces = pieces_of(&parts, range);
                 // All of them from the start: the last part may be read hours after the first.
                 let pinned = stripes.pin(&key, pieces.iter().map(|(data, _)| data));
+                let request = trace::current();
                 stream::iter(pieces)
                     .flat_map(move |(data, range)| {
                         let _held = &pinned;
-                        stripe::read(&stripes, &key, data, range)
+                        stripe::read_for(request.clone(), &stripes, &key, data, range)
                     })
                     .map(|bytes| bytes.map_err(Error::from))
                     .boxed()
