@@ -275,6 +275,12 @@ impl Names {
         (0..nodes).map(|ordinal| format!("{}-{ordinal}", self.pool(pool))).collect()
     }
 
+    /// Returns the claims of a pool's volumes, as the StatefulSet's controller names them.
+    pub fn claims(&self, pool: &str, nodes: i32, volumes_per_node: i32) -> Vec<String> {
+        let of_pod = |pod: String| (1..=volumes_per_node).map(move |volume| format!("v{volume}-{pod}"));
+        self.pods(pool, nodes).into_iter().flat_map(of_pod).collect()
+    }
+
     /// Whether a claim has the name of one of the pool's, as the StatefulSet's controller gives it:
     /// `v<number>-<pod>`.
     pub fn is_claim(&self, pool: &str, claim: &str) -> bool {

@@ -150,7 +150,7 @@ seccompProfile:
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, delete]
-# Claims of an older operator lose a label that marks them as parts of an application.
+# Claims grow, and those of an older operator lose a label that marks them as parts of an application.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, patch]

@@ -14,8 +14,8 @@ use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
 use crate::operator_upgrade::OlderRelease;
 use crate::{
-    buckets, claims, credentials, drift, hot, monitoring, one_host, operator_kill, operator_upgrade, plugin,
-    quota, rollouts, tls, trust, withdrawal,
+    buckets, claims, credentials, drift, growth, hot, monitoring, one_host, operator_kill, operator_upgrade,
+    plugin, quota, rollouts, tls, trust, withdrawal,
 };
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
@@ -201,8 +201,8 @@ impl Story {
                 "erasure is immutable",
             ),
             (
-                json!({"op": "replace", "path": format!("{pool}/volumeClaimTemplate/resources/requests/storage"), "value": "2Gi"}),
-                "volumeClaimTemplate is immutable",
+                json!({"op": "replace", "path": format!("{pool}/volumeClaimTemplate/resources/requests/storage"), "value": "1Mi"}),
+                "volumes do not shrink",
             ),
         ];
         for (patch, message) in &changes {
@@ -429,6 +429,10 @@ impl Story {
 
     pub(crate) async fn says_that_a_quota_forbids_pods(&mut self) -> CaseResult {
         quota::story(&self.namespace).await
+    }
+
+    pub(crate) async fn grows_claims(&mut self) -> CaseResult {
+        growth::story(&self.namespace).await
     }
 
     pub(crate) async fn serves_s3_over_tls(&mut self) -> CaseResult {

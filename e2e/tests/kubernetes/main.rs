@@ -14,6 +14,7 @@ mod cases;
 mod claims;
 mod credentials;
 mod drift;
+mod growth;
 mod hot;
 mod monitoring;
 mod one_host;
@@ -94,6 +95,7 @@ async fn cases_of(story: &mut Story, labels: &Labels) -> Vec<String> {
     case!("install", passes_the_charts_test);
     case!("install", refuses_contradictions);
     case!("quota", says_that_a_quota_forbids_pods);
+    long_case!("grow", grows_claims);
     case!("drift", repairs_drift);
     long_case!("drift", puts_every_field_of_every_child_back);
     long_case!("one-host", keeps_an_object_on_one_host);

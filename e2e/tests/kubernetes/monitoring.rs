@@ -11,7 +11,7 @@ use sherd_e2e::prometheus::Prometheus;
 use crate::cases::root;
 
 /// Alerts and panels that a healthy cluster may have no series for.
-const MAY_BE_EMPTY: [(&str, &str); 17] = [
+const MAY_BE_EMPTY: [(&str, &str); 18] = [
     ("SherdDataLost", "the condition has another reason"),
     ("SherdDataAtRisk", "the condition has another reason"),
     ("SherdAccessNotReady", "there is no Bucket and no BucketUser"),
@@ -20,6 +20,7 @@ const MAY_BE_EMPTY: [(&str, &str); 17] = [
     ("SherdNodeDown", "the condition has another reason"),
     ("SherdHealingLong", "the condition has another reason"),
     ("SherdChangesFail", "the condition has another reason"),
+    ("SherdStorageNotGrown", "the condition has another reason"),
     ("SherdErrors", "no request was answered with 5xx"),
     ("SherdManyErrors", "no request was answered with 5xx"),
     ("SherdWritesRefused", "no request was answered with 507"),

@@ -5,6 +5,7 @@
 //! `validate` repeats them with the same messages for objects that were stored under an older schema.
 //! `sherd-operator crd` prints the resource definitions, and a test compares them with the chart's copies.
 
+mod storage_rules;
 mod pool;
 mod settings;
 mod tls;
@@ -57,8 +58,11 @@ pub mod message {
     pub const VOLUMES_KEPT: &str = "volumesPerNode is immutable";
     /// Geometry is chosen once.
     pub const ERASURE_KEPT: &str = "erasure is immutable";
-    /// Claims are made once.
-    pub const CLAIM_KEPT: &str = "volumeClaimTemplate is immutable: growing volumes comes later";
+    /// Claims keep their class.
+    pub const CLASS_KEPT: &str =
+        "volumeClaimTemplate.storageClassName is immutable: a claim keeps the class that it was made with";
+    /// Volumes do not shrink.
+    pub const STORAGE_KEPT: &str = "volumeClaimTemplate.resources.requests.storage can be raised, and not be less than claims have: volumes do not shrink";
     /// A repository has neither tag nor digest.
     pub const IMAGE_REPOSITORY: &str =
         "image.repository must be the name of a repository, without tag and digest";
@@ -104,10 +108,6 @@ pub mod message {
     pub const DOCUMENT: &str = "spec.policy must be an object or a text with a JSON object";
 }
 
-/// The size of the one pool's claims is more than 0. A quantity may be a number, which no text is equal to.
-/// The list may hold eight pools, and a rule for each of them would cost more than the API server allows.
-const STORAGE_RULE: &str = "self.pools.size() != 1 || (string(self.pools[0].volumeClaimTemplate.resources.requests.storage) == self.pools[0].volumeClaimTemplate.resources.requests.storage ? self.pools[0].volumeClaimTemplate.resources.requests.storage.matches('^[+.0]*[1-9]') : self.pools[0].volumeClaimTemplate.resources.requests.storage > 0)";
-
 /// An S3-compatible object store: its nodes, their volumes and how it is reached.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
@@ -123,6 +123,7 @@ const STORAGE_RULE: &str = "self.pools.size() != 1 || (string(self.pools[0].volu
     derive = "PartialEq",
     doc = "An S3-compatible object store: its nodes, their volumes and how it is reached.",
     validation = Rule::new("self.metadata.name.size() <= 30 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')").message(message::NAME),
+    validation = Rule::new(storage_rules::storage_kept_rule()).message(message::STORAGE_KEPT),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "State", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Pools", type_ = "string", json_path = ".status.poolsReady"),
@@ -137,7 +138,7 @@ const STORAGE_RULE: &str = "self.pools.size() != 1 || (string(self.pools[0].volu
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.pools.size() == 1").message(message::ONE_POOL),
-    validation = Rule::new(STORAGE_RULE).message(message::STORAGE),
+    validation = Rule::new(storage_rules::storage_rule()).message(message::STORAGE),
     validation = Rule::new("oldSelf.pools.all(before, self.pools.exists(pool, pool.name == before.name))").message(message::POOL_KEPT)
 )]
 pub struct StorageClusterSpec {

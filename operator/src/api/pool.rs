@@ -1,5 +1,5 @@
 //! A pool: nodes of one shape, made by one StatefulSet. Its geometry is chosen once, because the
-//! topology on the volumes is; the rest is passed through to the pods.
+//! topology on the volumes is; claims grow and do not shrink; the rest is passed through to the pods.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use super::settings::EnvironmentVariable;
     validation = Rule::new("self.nodes == oldSelf.nodes").message(message::NODES_KEPT),
     validation = Rule::new("self.volumesPerNode == oldSelf.volumesPerNode").message(message::VOLUMES_KEPT),
     validation = Rule::new("has(self.erasure) == has(oldSelf.erasure) && (!has(self.erasure) || self.erasure == oldSelf.erasure)").message(message::ERASURE_KEPT),
-    validation = Rule::new("self.volumeClaimTemplate == oldSelf.volumeClaimTemplate").message(message::CLAIM_KEPT)
+    validation = Rule::new("has(self.volumeClaimTemplate.storageClassName) == has(oldSelf.volumeClaimTemplate.storageClassName) && (!has(self.volumeClaimTemplate.storageClassName) || self.volumeClaimTemplate.storageClassName == oldSelf.volumeClaimTemplate.storageClassName)").message(message::CLASS_KEPT)
 )]
 pub struct Pool {
     /// The pool's name, part of its pods' names.
@@ -34,7 +34,7 @@ pub struct Pool {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 32))]
     pub volumes_per_node: i32,
-    /// The claim of each volume.
+    /// The claim of each volume. Its storage can be raised; its class cannot change.
     pub volume_claim_template: ClaimTemplate,
     /// Size and parity of the erasure sets. Absent: the default of nodes x volumesPerNode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,7 +126,9 @@ pub struct ClaimResources {
 /// The requests of a claim.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 pub struct ClaimRequests {
-    /// Bytes of the volume.
+    /// Bytes of the volume. A larger value grows the claims, where their storage class has
+    /// allowVolumeExpansion; the condition StorageResizing says how far. One that is smaller than claims have
+    /// is refused.
     pub storage: Quantity,
 }
 

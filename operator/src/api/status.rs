@@ -102,6 +102,11 @@ pub struct PoolStatus {
     pub online: i32,
     /// Volumes that are online and not healed.
     pub healing: i32,
+    /// The most that a claim of the pool has: less storage than this cannot be asked for. 0 while no claim is
+    /// bound; absent while no claim is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub claim_capacity: Option<String>,
 }
 
 /// Types of conditions, in the order in which they are reported.
@@ -284,6 +289,14 @@ pub enum Reason {
     NameTaken,
     /// Nothing of the kind is under way.
     NotNeeded,
+    /// Claims were asked for more, and do not have it yet.
+    Resizing,
+    /// Claims cannot be asked for more.
+    ResizeRefused,
+    /// A claim was asked for more, and its disk or filesystem does not grow.
+    ResizeFailed,
+    /// Claims ask for more than the specification.
+    ClaimsLarger,
     /// `spec.paused` is set.
     PausedBySpec,
     /// `spec.paused` is not set.
@@ -350,6 +363,10 @@ impl Reason {
             Self::NotObserved => "NotObserved",
             Self::NameTaken => "NameTaken",
             Self::NotNeeded => "NotNeeded",
+            Self::Resizing => "Resizing",
+            Self::ResizeRefused => "ResizeRefused",
+            Self::ResizeFailed => "ResizeFailed",
+            Self::ClaimsLarger => "ClaimsLarger",
             Self::PausedBySpec => "PausedBySpec",
             Self::NotPaused => "NotPaused",
         }

@@ -273,6 +273,8 @@ pub(super) fn is_bad(condition: &Condition) -> bool {
         Reason::DataAtRisk,
         Reason::DataLost,
         Reason::GeometryDiffers,
+        Reason::ResizeRefused,
+        Reason::ResizeFailed,
     ];
     if needs_person.iter().any(|reason| reason.as_str() == condition.reason) {
         return true;

@@ -6,6 +6,7 @@
 //!   geometry   checks the claims that are there against it
 //!   plan       decides image, CA, credentials; a plain function   -> Plan, or a Blockage that a person ends
 //!   material   issues certificates, derives credentials           -> Material
+//!   growth     asks claims for the size that is asked for         -> ClaimGrowth
 //!   build      makes the objects; a plain function                -> Child, one for each object
 //!   apply      writes those that differ to the API server
 //!   unstarted  replaces pods that never started
@@ -45,6 +46,7 @@ mod formed;
 pub mod material;
 pub mod s3_tls;
 mod admin;
+pub mod growth;
 pub mod build;
 mod revision;
 mod apply;
@@ -80,6 +82,7 @@ use crate::secret_text::texts;
 use apply::{AppliedCluster, ChildChange};
 use cache::ObjectCache;
 use children::AppliedChildren;
+use growth::ClaimGrowth;
 use image::ImageName;
 use material::SigningAuthority;
 use observe::{ObjectReader, ObservedCluster};
@@ -161,6 +164,8 @@ struct ReconcileAttempt<'a> {
     valid: Option<ValidCluster<'a>>,
     /// The pods' template, where the children were applied.
     template: Option<AskedTemplate>,
+    /// The claims, where they were asked for the size of the specification.
+    growth: Option<ClaimGrowth>,
     /// The CAs, as the nodes are asked with them.
     trust: Option<Arc<ClusterTrust>>,
     /// The CAs, where they are known.
@@ -226,6 +231,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         rollout: plan.as_ref(),
         remarks: &attempt.remarks,
         observed: &observed,
+        growth: attempt.growth.as_ref(),
         answers: &answers,
         orders: &orders,
         authority: attempt.record.as_ref(),
@@ -398,6 +404,7 @@ async fn change<'a>(
         remarks,
         valid: None,
         template: None,
+        growth: None,
         trust: record.as_ref().and_then(|record| ClusterTrust::of(record).ok()).map(Arc::new),
         record: record.clone(),
         authority: None,
@@ -493,6 +500,7 @@ async fn execute<'a>(
     issued.material.s3 = s3_tls::material(valid.cluster(), names, observed, now)?;
     issued.material.admin = admin::material(valid.cluster(), names, observed, &signing, now)?;
     let mut children = build::children(valid, &plan, &issued.material);
+    let (growth, failed_growth) = growth::grow(client, valid, observed, &mut children).await;
     let mut template =
         revision::choose(client, valid, observed, (&plan, &issued.material), &mut children).await?;
     let is_made = matches!(plan.authority, AuthorityPlan::Make | AuthorityPlan::MakeAgain { .. });
@@ -504,6 +512,7 @@ async fn execute<'a>(
     context.remembered.insert(names, valid.cluster().uid(), issued.material.recovery());
     let AppliedCluster { mut changes, mut failures } =
         apply::apply(client, valid, &children, observed, &context.children).await;
+    failures.extend(failed_growth);
     failures.extend(leftover::remove_former(client, valid, observed).await.err());
     failures.extend(leftover::mend_claims(client, names, observed).await.err());
     if let Some(template) = &mut template {
@@ -533,6 +542,7 @@ async fn execute<'a>(
         remarks: vec![],
         valid: None,
         template,
+        growth: Some(growth),
         trust: Some(Arc::new(trust)),
         record: Some(accepted.record.clone()),
         authority: Some(Box::new(AppliedAuthority { plan, material: issued.material, accepted })),

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sherd_core::topology::{GeometryRequest, PoolShape};
 
 use super::image;
+use super::quantity;
 use super::remarks::{Remark, memory_remark, remarks};
 use super::s3_tls;
 use crate::api::{
@@ -138,9 +139,9 @@ fn is_label(name: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
 }
 
-/// Whether a quantity is more than 0: behind any of '+', '.' and 0 at its begin there is a digit.
-fn is_positive(Quantity(text): &Quantity) -> bool {
-    text.trim_start_matches(['+', '.', '0']).starts_with(|first: char| ('1'..='9').contains(&first))
+/// Whether a quantity is at least a byte.
+fn is_positive(quantity: &Quantity) -> bool {
+    quantity::bytes(quantity).is_some_and(|bytes| bytes > 0)
 }
 
 fn is_pool_name(name: &str) -> bool {

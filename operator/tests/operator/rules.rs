@@ -150,7 +150,7 @@ fn a_claim_has_a_size_of_more_than_0() {
     for size in ["1Gi", "+1Gi", "0.5Ti", ".5Ti", "007", "1e12", "1E", "1099511627776"] {
         created(None, storage(json!(size)));
     }
-    for size in ["-1Gi", "0", "+0", "-0.5Gi", "0.0Gi", "0e5", "", "Gi"] {
+    for size in ["-1Gi", "0", "+0", "-0.5Gi", "0.0Gi", "0e5", "", "Gi", "1gi", "1KB", "many"] {
         created(Some(message::STORAGE), storage(json!(size)));
     }
     // As the API server sees it; the operator's type has made a text of it.
@@ -251,12 +251,56 @@ fn what_data_was_laid_out_by_does_not_change() {
     updated(Some(message::ERASURE_KEPT), |cluster| {
         cluster["spec"]["pools"][0].as_object_mut().expect("a pool").remove("erasure");
     });
-    updated(Some(message::CLAIM_KEPT), |cluster| {
-        cluster["spec"]["pools"][0]["volumeClaimTemplate"]["resources"]["requests"]["storage"] = json!("5Gi");
-    });
-    updated(Some(message::CLAIM_KEPT), |cluster| {
+    updated(Some(message::CLASS_KEPT), |cluster| {
         cluster["spec"]["pools"][0]["volumeClaimTemplate"]["storageClassName"] = json!("fast");
     });
+    updated(Some(message::CLASS_KEPT), |cluster| {
+        let claim = cluster["spec"]["pools"][0]["volumeClaimTemplate"].as_object_mut().expect("a claim");
+        claim.remove("storageClassName");
+    });
+}
+
+/// As the API server sees it: a size may be a number, of which the operator's type makes a text.
+#[test]
+fn storage_is_raised_and_lowered_no_further_than_what_claims_have() {
+    let schema = serde_json::to_value(StorageCluster::crd()).expect("JSON");
+    let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let of = |size: &Value, claimed: Option<&str>| {
+        let mut cluster = document();
+        cluster["spec"]["pools"][0]["volumeClaimTemplate"]["resources"]["requests"]["storage"] = size.clone();
+        if let Some(claimed) = claimed {
+            cluster["status"] = json!({"pools": [{"name": "pool-0", "claimCapacity": claimed}]});
+        }
+        cluster
+    };
+    let judge = |last: &Value, next: &Value, claimed: Option<&str>| {
+        let judged = Validator::new().validate(schema, &of(next, claimed), Some(&of(last, claimed)));
+        judged.map_err(|refused| refused.to_string())
+    };
+    let ten = json!("10Gi");
+    for next in [
+        json!("10Gi"),
+        json!("10240Mi"),
+        json!("11G"),
+        json!("1Ti"),
+        json!(10_737_418_240_i64),
+        json!("2e10"),
+    ] {
+        assert_eq!(judge(&ten, &next, None), Ok(()), "{next}");
+        assert_eq!(judge(&ten, &next, Some("10Gi")), Ok(()), "{next}");
+    }
+    for next in [json!("5Gi"), json!("10G"), json!(10_737_418_239_i64), json!("10239Mi")] {
+        for claimed in [None, Some("10Gi")] {
+            let refused = judge(&ten, &next, claimed).expect_err("smaller");
+            assert!(refused.contains(message::STORAGE_KEPT), "{next}: {refused}");
+        }
+        assert_eq!(judge(&ten, &next, Some("4Gi")), Ok(()), "{next}: a growth that no claim has");
+    }
+    let number = json!(10_737_418_240_i64);
+    assert!(judge(&number, &json!("9Gi"), None).is_err() && judge(&number, &json!(1), None).is_err());
+    assert_eq!(judge(&number, &json!("11Gi"), None), Ok(()));
+    assert_eq!(judge(&json!("1gi"), &json!("1Gi"), None), Ok(()), "one that is malformed can be mended");
+    assert_eq!(judge(&ten, &json!("1Gi"), Some("0")), Ok(()), "no claim is bound");
 }
 
 #[test]

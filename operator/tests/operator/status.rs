@@ -123,6 +123,7 @@ fn evidence<'a>(
         rollout: None,
         remarks: &[],
         observed,
+        growth: None,
         answers,
         orders: &[],
         authority: None,

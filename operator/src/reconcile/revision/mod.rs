@@ -214,7 +214,13 @@ async fn is_there(
     built: &Child,
 ) -> Result<bool, ReconcileError> {
     let Some(there) = observed.children.get(&built.title()) else { return Ok(false) };
-    let applied = apply::would_be(client, valid, built).await?;
+    // Claim templates cannot change: with other ones the API server would refuse to try.
+    let mut built = built.clone();
+    let claims = &there.data["spec"]["volumeClaimTemplates"];
+    if !claims.is_null() {
+        built.object["spec"]["volumeClaimTemplates"] = claims.clone();
+    }
+    let applied = apply::would_be(client, valid, &built).await?;
     Ok(applied.is_some_and(|applied| applied.data["spec"]["template"] == there.data["spec"]["template"]))
 }
 

@@ -26,6 +26,7 @@ pub(super) fn count(
         volumes: pool.nodes.saturating_mul(pool.volumes_per_node),
         online: number(volumes.iter().filter(|volume| is_online(volume.state())).count()),
         healing: number(volumes.iter().filter(|volume| is_online(volume.state()) && !volume.healed).count()),
+        claim_capacity: None,
     };
     status.pools_ready = Some(format!("{}/1", i32::from(serving == pool.nodes)));
     status.nodes_ready = Some(format!("{serving}/{}", pool.nodes));

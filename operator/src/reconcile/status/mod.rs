@@ -5,6 +5,7 @@ mod capacity;
 mod counts;
 mod losses;
 mod config;
+mod resizing;
 mod degraded;
 mod rollout;
 mod pod_failure;
@@ -13,7 +14,7 @@ mod credentials;
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
@@ -27,6 +28,8 @@ use pod_failure::PodFailure;
 use super::condition::{self, ConditionText, FALSE, TRUE, UNKNOWN};
 use super::error::ReconcileError;
 use super::formed::{has_formed, has_served};
+use super::growth::stage::largest_capacity;
+use super::growth::{ClaimGrowth, used_claims};
 use super::image::ImageName;
 use super::nodes::NodeAnswers;
 use super::observe::ObservedCluster;
@@ -78,6 +81,8 @@ pub struct Evidence<'a> {
     pub remarks: &'a [Remark],
     /// The objects that the API server has.
     pub observed: &'a ObservedCluster,
+    /// The claims after this reconcile's requests, where it asked them for the size of the specification.
+    pub growth: Option<&'a ClaimGrowth>,
     /// The nodes' answers.
     pub answers: &'a NodeAnswers,
     /// The orders about volumes that were given or refused.
@@ -122,20 +127,8 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
         None => degraded_verdict(evidence, view, &ready),
     });
     verdicts.push(pods);
-    let (status, reason, message) = rollout::blocked_verdict(observed, evidence.rollout);
-    verdicts.push(ConditionVerdict::new(ConditionType::UpgradeBlocked, status, reason, message));
-    let may_change =
-        !matches!(evidence.outcome, Outcome::Invalid(_) | Outcome::Blocked(_) | Outcome::PausedBySpec);
-    let (status, reason, message) = config::verdict(cluster, may_change, observed, answers);
-    verdicts.push(ConditionVerdict::new(ConditionType::SettingsLoaded, status, reason, message));
-    for condition in [ConditionType::StorageResizing, ConditionType::DeletionBlocked] {
-        verdicts.push(ConditionVerdict::new(
-            condition,
-            FALSE,
-            Reason::NotNeeded,
-            "nothing of the kind is under way",
-        ));
-    }
+    let claims = claims(evidence, &names);
+    verdicts.extend(change_verdicts(evidence, &claims));
     let conditions = ConditionType::ALL.into_iter().filter_map(|condition| {
         let verdict = verdicts.iter().find(|verdict| verdict.condition == condition)?;
         Some(dated(verdict, cluster, evidence.now))
@@ -174,8 +167,41 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     };
     if let Some(pool) = pool {
         count(&mut status, pool, &wanted, &ready, view);
+        for pool in &mut status.pools {
+            pool.claim_capacity = largest_capacity(&claims).map(|capacity| capacity.0);
+        }
     }
     status
+}
+
+/// The verdicts on changes that take their time.
+fn change_verdicts(evidence: &Evidence<'_>, claims: &[PersistentVolumeClaim]) -> Vec<ConditionVerdict> {
+    let Evidence { cluster, observed, answers, growth, .. } = evidence;
+    let may_change =
+        !matches!(evidence.outcome, Outcome::Invalid(_) | Outcome::Blocked(_) | Outcome::PausedBySpec);
+    let pool = cluster.spec.pools.first();
+    let resizing = pool.map(|pool| resizing::verdict(pool, claims, &observed.pods, *growth));
+    let none = (FALSE, Reason::NotNeeded, "nothing of the kind is under way".to_owned());
+    let verdicts = [
+        (ConditionType::UpgradeBlocked, rollout::blocked_verdict(observed, evidence.rollout)),
+        (ConditionType::SettingsLoaded, config::verdict(cluster, may_change, observed, answers)),
+        (ConditionType::StorageResizing, resizing.unwrap_or_else(|| none.clone())),
+        (ConditionType::DeletionBlocked, none),
+    ];
+    let verdicts = verdicts.into_iter().map(|(condition, (status, reason, message))| {
+        ConditionVerdict::new(condition, status, reason, message)
+    });
+    verdicts.collect()
+}
+
+/// The claims that pods use, as the last request left them.
+fn claims(evidence: &Evidence<'_>, names: &Names) -> Vec<PersistentVolumeClaim> {
+    let pool = evidence.cluster.spec.pools.first();
+    match (evidence.growth, pool) {
+        (Some(growth), _) => growth.claims.clone(),
+        (None, Some(pool)) => used_claims(names, pool, evidence.observed),
+        (None, None) => vec![],
+    }
 }
 
 /// Whether a pod that passes its readiness probe has this image.

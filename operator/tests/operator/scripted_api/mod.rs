@@ -7,6 +7,7 @@ mod faults;
 mod foreign_template;
 mod formed;
 mod geometry;
+mod growth;
 mod lease;
 mod losses;
 mod owners;

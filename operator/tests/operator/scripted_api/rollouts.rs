@@ -112,6 +112,12 @@ impl World {
         world
     }
 
+    /// Another cluster that is as this one.
+    pub(super) fn copy(&self) -> Self {
+        let nodes = Nodes { healed: Arc::new(Mutex::new(self.nodes.healed.lock().clone())) };
+        Self { server: self.server.copy(), nodes, now: self.now, uids: self.uids }
+    }
+
     /// One reconcile of an operator that has only the API server's objects.
     pub(super) async fn look(&self) -> Result<ClusterStatus, ReconcileError> {
         reconcile(&self.context(), &cluster(&self.server)).await

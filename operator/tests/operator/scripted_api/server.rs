@@ -28,7 +28,7 @@ pub(crate) enum Fault {
     Late(Duration),
 }
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct State {
     objects: BTreeMap<String, Value>,
     version: u64,
@@ -46,6 +46,8 @@ struct State {
     applied: BTreeMap<String, Value>,
     /// Changes each StatefulSet that is written, as an admission policy does.
     admission: Option<fn(&mut Value)>,
+    /// Requests that are carried out before the connection breaks; the answer to the last of them is lost.
+    requests_left: Option<usize>,
 }
 
 /// The server; clones share its objects.
@@ -62,6 +64,11 @@ impl ApiServer {
             async move { server.answer(request).await }
         });
         Client::new(service, "storage")
+    }
+
+    /// Another server with the same objects.
+    pub(crate) fn copy(&self) -> Self {
+        Self { state: Arc::new(Mutex::new(self.state.lock().clone())) }
     }
 
     pub(crate) fn put(&self, path: &str, object: Value) {
@@ -95,8 +102,17 @@ impl ApiServer {
         self.state.lock().admission = Some(policy);
     }
 
-    pub(crate) fn mend(&self) {
-        self.state.lock().faults.clear();
+    /// Carries out this number of requests, and answers all but the last of them, as with a client that ends
+    /// there.
+    pub(crate) fn cut_after(&self, requests: usize) {
+        self.state.lock().requests_left = Some(requests);
+    }
+
+    /// Ends all faults. Returns whether a request was cut off.
+    pub(crate) fn mend(&self) -> bool {
+        let mut state = self.state.lock();
+        state.faults.clear();
+        state.requests_left.take() == Some(0)
     }
 
     /// The writes that changed something since the last call.
@@ -121,6 +137,9 @@ impl ApiServer {
         let path = parts.uri.path().to_owned();
         let fault = {
             let mut state = self.state.lock();
+            if state.requests_left == Some(0) {
+                return Err(std::io::Error::other("the client has ended"));
+            }
             state.requests.push((parts.method.clone(), path.clone()));
             let fits =
                 |(method, part, _): &&(Method, String, Fault)| *method == parts.method && path.contains(part);
@@ -137,7 +156,15 @@ impl ApiServer {
             Some(Fault::Late(_)) | None => {}
         }
         let query = parts.uri.query().unwrap_or_default();
-        let answer = self.state.lock().carry_out(&parts.method, &path, query, body);
+        let answer = {
+            let mut state = self.state.lock();
+            let answer = state.carry_out(&parts.method, &path, query, body);
+            state.requests_left = state.requests_left.map(|left| left.saturating_sub(1));
+            if state.requests_left == Some(0) {
+                return Err(std::io::Error::other("the client has ended"));
+            }
+            answer
+        };
         if let Some(Fault::Late(time)) = fault {
             tokio::time::sleep(time).await;
         }
@@ -430,6 +457,12 @@ fn invalid(object: &Value, last: Option<&Value>) -> Option<&'static str> {
             let differs = |field: &str| was.is_some_and(|was| was[field] != spec[field]);
             fixed.into_iter().any(differs).then_some("updates to statefulset spec are forbidden")
         }
+        Some("PersistentVolumeClaim") => {
+            let size = |holder: &Value, list: &str| gibibytes(&holder[list]["storage"]);
+            let [asked, before] = [spec, was?].map(|spec| size(&spec["resources"], "requests"));
+            let capacity = size(&last?["status"], "capacity");
+            (asked < before && asked <= capacity).then_some("field can not be less than status.capacity")
+        }
         Some("ConfigMap") => {
             let changed =
                 last.is_some_and(|last| last["immutable"] == true && last["data"] != object["data"]);
@@ -437,6 +470,12 @@ fn invalid(object: &Value, last: Option<&Value>) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// The number before `Gi`; 0 for any other size.
+fn gibibytes(size: &Value) -> f64 {
+    let number = size.as_str().and_then(|size| size.strip_suffix("Gi"));
+    number.and_then(|number| number.parse().ok()).unwrap_or(0.0)
 }
 
 fn success(object: &Value) -> Response<Answer> {

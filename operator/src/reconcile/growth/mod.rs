@@ -1,0 +1,106 @@
+//! Growth of the claims of a pool to the size that the specification asks for:
+//!
+//! ```text
+//!   storage raised     each bound claim with less is asked for it, where its class allows expansion
+//!   all were asked     the StatefulSet, whose claim templates cannot change, is made again around its pods
+//!   one was refused    the templates stay, and the condition StorageResizing says why
+//!   a growth failed    lowered storage is asked for, which Kubernetes takes above a claim's capacity
+//! ```
+//!
+//! The resizer of the class grows the disk and the kubelet the filesystem; nodes measure theirs every ten
+//! seconds. The next step follows from the claims, so that an operator that was killed goes on. Claims
+//! that ask for more than the specification are left alone: they do not shrink.
+
+mod request;
+pub(crate) mod stage;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{Client, ResourceExt as _};
+use serde_json::Value;
+
+use self::request::{ClaimAnswer, ClaimRequests};
+use self::stage::{AskedSize, ClaimChange};
+use super::children::Child;
+use super::error::ReconcileError;
+use super::observe::ObservedCluster;
+use super::validate::ValidCluster;
+use crate::api::Pool;
+use crate::names::Names;
+
+/// The claims of a pool after they were asked for the size of the specification.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClaimGrowth {
+    /// The claims, as the last request left them.
+    pub claims: Vec<PersistentVolumeClaim>,
+    /// Why claims cannot be asked for the size, by claim.
+    pub refused: BTreeMap<String, String>,
+}
+
+/// Returns the claims that the pods of a pool use and that stay.
+pub(super) fn used_claims(
+    names: &Names,
+    pool: &Pool,
+    observed: &ObservedCluster,
+) -> Vec<PersistentVolumeClaim> {
+    let used = names.claims(&pool.name, pool.nodes, pool.volumes_per_node);
+    let is_used = |claim: &&PersistentVolumeClaim| {
+        claim.metadata.deletion_timestamp.is_none() && used.contains(&claim.name_any())
+    };
+    observed.claims.iter().filter(is_used).cloned().collect()
+}
+
+/// Asks for the size of the specification for each claim that has another one and can take it. The
+/// StatefulSet that is built keeps the sizes of the one that is there, unless all claims that are to grow
+/// were asked. A request that fails on its way ends it: what is left is asked for by the next reconcile.
+pub(super) async fn grow(
+    client: &Client,
+    valid: &ValidCluster<'_>,
+    observed: &ObservedCluster,
+    children: &mut [Child],
+) -> (ClaimGrowth, Option<ReconcileError>) {
+    let claims = used_claims(valid.names(), valid.pool(), observed);
+    let mut growth = ClaimGrowth { claims, ..ClaimGrowth::default() };
+    let Some(asked) = AskedSize::of(valid.pool()) else { return (growth, None) };
+    let mut requests = ClaimRequests::new(client, &valid.names().namespace, asked.quantity.clone());
+    let (mut is_held_up, mut failure) = (false, None);
+    for claim in &mut growth.claims {
+        let change = stage::change(claim, &asked);
+        if change == ClaimChange::Keep {
+            continue;
+        }
+        let answer = requests.send(claim, change).await;
+        is_held_up |= change == ClaimChange::Grow && !matches!(answer, Ok(ClaimAnswer::Taken(_)));
+        match answer {
+            Ok(ClaimAnswer::Taken(taken)) => *claim = *taken,
+            Ok(ClaimAnswer::Refused(words)) => drop(growth.refused.insert(claim.name_any(), words)),
+            Ok(ClaimAnswer::Later) => {}
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+    }
+    if is_held_up {
+        keep_size(children, observed);
+    }
+    (growth, failure)
+}
+
+/// Gives the claim templates of a StatefulSet that is built the sizes of the one that is there: for them
+/// alone it is not made again.
+fn keep_size(children: &mut [Child], observed: &ObservedCluster) {
+    let Some(set) = children.iter_mut().find(|child| child.is::<StatefulSet>()) else { return };
+    let Some(there) = observed.children.get(&set.title()) else { return };
+    let size = |template: &Value| template["spec"]["resources"]["requests"]["storage"].clone();
+    let templates = set.object["spec"]["volumeClaimTemplates"].as_array_mut();
+    for template in templates.into_iter().flatten() {
+        let mut of_name = there.data["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten();
+        let found = of_name.find(|found| found["metadata"]["name"] == template["metadata"]["name"]);
+        if let Some(kept) = found.map(size).filter(|kept| !kept.is_null()) {
+            template["spec"]["resources"]["requests"]["storage"] = kept;
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! How far the growth of one claim is, by what Kubernetes says of it. Plain functions over values.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::api::Pool;
+use crate::reconcile::quantity::bytes;
+
+const STORAGE: &str = "storage";
+
+/// The size that a specification asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct AskedSize {
+    /// As it is written.
+    pub(crate) quantity: Quantity,
+    bytes: u128,
+}
+
+impl AskedSize {
+    /// The size of a pool's claims; nothing where it cannot be read.
+    pub(crate) fn of(pool: &Pool) -> Option<Self> {
+        let quantity = pool.volume_claim_template.resources.requests.storage.clone();
+        Some(Self { bytes: bytes(&quantity)?, quantity })
+    }
+}
+
+/// The change that a claim needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClaimChange {
+    /// None, or none that it can take.
+    Keep,
+    /// It asks for less than the specification.
+    Grow,
+    /// It asks for more, in vain, and has less.
+    Lower,
+}
+
+/// How far the growth of a claim is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ClaimStage {
+    /// It has the size.
+    Grown,
+    /// It cannot be asked for the size, in words.
+    Refused(String),
+    /// It asks for less than the size.
+    Unasked,
+    /// It asks for less, and cannot be asked for more before it is bound.
+    Unbound,
+    /// Its disk does not have the size yet.
+    AtResizer,
+    /// Its disk has the size, and its filesystem does not.
+    AtKubelet,
+    /// It does not get what it asks for, in Kubernetes' words.
+    Failed(String),
+    /// It asks for more.
+    Larger,
+}
+
+/// Decides what is asked of a claim. One that is not bound takes no other size.
+pub(crate) fn change(claim: &PersistentVolumeClaim, asked: &AskedSize) -> ClaimChange {
+    let Some(requested) = requested(claim).filter(|_| is_bound(claim)) else { return ClaimChange::Keep };
+    let is_lower = requested > asked.bytes && capacity(claim) < asked.bytes && failure(claim).is_some();
+    match requested {
+        requested if requested < asked.bytes => ClaimChange::Grow,
+        _ if is_lower => ClaimChange::Lower,
+        _ => ClaimChange::Keep,
+    }
+}
+
+/// Judges how far the growth of a claim is.
+pub(crate) fn stage(claim: &PersistentVolumeClaim, asked: &AskedSize) -> ClaimStage {
+    let Some(requested) = requested(claim) else { return ClaimStage::Grown };
+    let is_bound = is_bound(claim);
+    if requested < asked.bytes {
+        return if is_bound { ClaimStage::Unasked } else { ClaimStage::Unbound };
+    }
+    if is_bound
+        && capacity(claim) < requested
+        && let Some(words) = failure(claim)
+    {
+        return ClaimStage::Failed(words);
+    }
+    if requested > asked.bytes {
+        return ClaimStage::Larger;
+    }
+    if !is_bound || capacity(claim) >= asked.bytes {
+        return ClaimStage::Grown;
+    }
+    let at_kubelet = ["NodeResizePending", "NodeResizeInProgress"];
+    let is_at_kubelet = has_condition(claim, "FileSystemResizePending").is_some()
+        || resize_status(claim).is_some_and(|status| at_kubelet.contains(&status));
+    if is_at_kubelet { ClaimStage::AtKubelet } else { ClaimStage::AtResizer }
+}
+
+/// Returns the most that one of some claims has, 0 where none is bound; nothing without a claim.
+pub(crate) fn largest_capacity(claims: &[PersistentVolumeClaim]) -> Option<Quantity> {
+    let capacities = claims.iter().filter_map(|claim| storage(claim.status.as_ref()?.capacity.as_ref()));
+    let largest = capacities.max_by_key(|capacity| bytes(capacity)).cloned();
+    (!claims.is_empty()).then(|| largest.unwrap_or_else(|| Quantity("0".to_owned())))
+}
+
+fn storage(sizes: Option<&BTreeMap<String, Quantity>>) -> Option<&Quantity> {
+    sizes?.get(STORAGE)
+}
+
+/// The bytes that a claim asks for.
+fn requested(claim: &PersistentVolumeClaim) -> Option<u128> {
+    bytes(storage(claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref())?)
+}
+
+/// The bytes that a claim has.
+fn capacity(claim: &PersistentVolumeClaim) -> u128 {
+    let capacity = claim.status.as_ref().and_then(|status| storage(status.capacity.as_ref()));
+    capacity.and_then(bytes).unwrap_or(0)
+}
+
+fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    claim.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Bound"))
+}
+
+fn resize_status(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let statuses = claim.status.as_ref()?.allocated_resource_statuses.as_ref()?;
+    statuses.get(STORAGE).map(String::as_str)
+}
+
+/// The message of a condition that is True.
+fn has_condition<'a>(claim: &'a PersistentVolumeClaim, name: &str) -> Option<&'a str> {
+    let mut conditions = claim.status.as_ref()?.conditions.iter().flatten();
+    let found = conditions.find(|found| found.type_ == name && found.status == "True")?;
+    Some(found.message.as_deref().unwrap_or_default())
+}
+
+/// Why the resizer or the kubelet does not grow a claim: a condition (Kubernetes 1.31), or the state of an
+/// error that is not tried again.
+fn failure(claim: &PersistentVolumeClaim) -> Option<String> {
+    let errors = ["ControllerResizeError", "NodeResizeError"];
+    let worded = errors.iter().find_map(|error| Some(format!("{error}: {}", has_condition(claim, error)?)));
+    let is_failure = |status: &&str| status.ends_with("Infeasible") || status.ends_with("Failed");
+    worded.or_else(|| resize_status(claim).filter(is_failure).map(str::to_owned))
+}

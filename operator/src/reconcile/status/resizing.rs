@@ -1,0 +1,131 @@
+//! The condition on the growth of claims: which of them do not have the size of the specification, and what
+//! each waits for.
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::ResourceExt as _;
+
+use crate::api::{Pool, Reason};
+use crate::reconcile::condition::{FALSE, TRUE, UNKNOWN};
+use crate::reconcile::growth::ClaimGrowth;
+use crate::reconcile::growth::stage::{AskedSize, ClaimStage, stage};
+use crate::reconcile::words::listed;
+
+/// Judges the claims of a pool: status, reason and message of the condition. Without a growth the operator
+/// asked for nothing in this reconcile.
+pub(super) fn verdict(
+    pool: &Pool,
+    claims: &[PersistentVolumeClaim],
+    pods: &[Pod],
+    growth: Option<&ClaimGrowth>,
+) -> (&'static str, Reason, String) {
+    let sentences =
+        AskedSize::of(pool).map(|asked| sentences(&asked, claims, pods, growth)).unwrap_or_default();
+    let Some((reason, _)) = sentences.first() else {
+        return (FALSE, Reason::NotNeeded, "no claim is to grow".to_owned());
+    };
+    let status = match reason {
+        Reason::Resizing | Reason::ResizeFailed => TRUE,
+        Reason::Waiting => UNKNOWN,
+        _ => FALSE,
+    };
+    let texts: Vec<&str> = sentences.iter().map(|(_, text)| text.as_str()).collect();
+    (status, *reason, texts.join("; "))
+}
+
+/// A sentence for each stage that claims are in, the worst first, with the reason that it is.
+fn sentences(
+    asked: &AskedSize,
+    claims: &[PersistentVolumeClaim],
+    pods: &[Pod],
+    growth: Option<&ClaimGrowth>,
+) -> Vec<(Reason, String)> {
+    let judged: Vec<(String, ClaimStage)> = claims.iter().map(|claim| judge(claim, asked, growth)).collect();
+    let in_stage = |is_meant: fn(&ClaimStage) -> bool| -> Vec<&str> {
+        let found = judged.iter().filter(|(_, stage)| is_meant(stage));
+        found.map(|(claim, _)| claim.as_str()).collect()
+    };
+    let words = |is_meant: fn(&ClaimStage) -> bool| {
+        judged.iter().find(|(_, stage)| is_meant(stage)).map(|(claim, stage)| match stage {
+            ClaimStage::Refused(words) | ClaimStage::Failed(words) => format!("{claim}: {words}"),
+            _ => claim.clone(),
+        })
+    };
+    let size = &asked.quantity.0;
+    let refused: fn(&ClaimStage) -> bool = |stage| matches!(stage, ClaimStage::Refused(_));
+    let failed: fn(&ClaimStage) -> bool = |stage| matches!(stage, ClaimStage::Failed(_));
+    let at_kubelet = in_stage(|stage| *stage == ClaimStage::AtKubelet);
+    let not_asked = if growth.is_some() { Reason::Resizing } else { Reason::Waiting };
+    let table = [
+        (
+            Reason::ResizeRefused,
+            in_stage(refused),
+            format!("cannot grow to {size} ({})", words(refused).unwrap_or_default()),
+        ),
+        (
+            Reason::ResizeFailed,
+            in_stage(failed),
+            format!(
+                "do not get what they ask for ({}); Kubernetes goes on trying, or takes less that is more than they have",
+                words(failed).unwrap_or_default()
+            ),
+        ),
+        (
+            Reason::Resizing,
+            in_stage(|stage| *stage == ClaimStage::AtResizer),
+            format!("wait for the resizer of their storage class, which makes them {size}"),
+        ),
+        (
+            Reason::Resizing,
+            at_kubelet.clone(),
+            format!(
+                "wait for the kubelet to grow the filesystem to {size}{}",
+                without_pod(&at_kubelet, pods)
+            ),
+        ),
+        (
+            Reason::Resizing,
+            in_stage(|stage| *stage == ClaimStage::Unbound),
+            format!(
+                "are not bound, and grow to {size} once they are (one that is deleted is made again with the size of the StatefulSet)"
+            ),
+        ),
+        (
+            not_asked,
+            in_stage(|stage| *stage == ClaimStage::Unasked),
+            format!("are still to be asked for {size}"),
+        ),
+        (
+            Reason::ClaimsLarger,
+            in_stage(|stage| *stage == ClaimStage::Larger),
+            format!("ask for more than {size} and stay as they are: claims do not shrink"),
+        ),
+    ];
+    let named = table.into_iter().filter(|(_, claims, _)| !claims.is_empty());
+    named.map(|(reason, claims, text)| (reason, format!("claims {} {text}", listed(&claims)))).collect()
+}
+
+fn judge(
+    claim: &PersistentVolumeClaim,
+    asked: &AskedSize,
+    growth: Option<&ClaimGrowth>,
+) -> (String, ClaimStage) {
+    let name = claim.name_any();
+    let refused = growth.and_then(|growth| growth.refused.get(&name));
+    let stage = refused.map_or_else(|| stage(claim, asked), |words| ClaimStage::Refused(words.clone()));
+    (name, stage)
+}
+
+/// The pods of claims that do not run: a filesystem grows while a pod mounts it.
+fn without_pod(claims: &[&str], pods: &[Pod]) -> String {
+    let runs = |name: &str| {
+        let pod = pods.iter().find(|pod| pod.name_any() == name);
+        pod.and_then(|pod| pod.status.as_ref()?.phase.as_deref()) == Some("Running")
+    };
+    let mut away: Vec<&str> = claims.iter().filter_map(|claim| Some(claim.split_once('-')?.1)).collect();
+    away.retain(|pod| !runs(pod));
+    away.dedup();
+    if away.is_empty() {
+        return String::new();
+    }
+    format!(", which needs a pod that mounts it: pods {} do not run", listed(&away))
+}
