@@ -60,6 +60,8 @@ pub(super) fn plan_rollout(
         health: &PoolHealth::read(&names, valid.sets(), answers),
         target,
         equal: template.and_then(|template| template.equal(target?)),
+        has_additions: template
+            .is_some_and(|template| template.is_in_place && !template.additions.is_empty()),
         template: template.map_or("", |template| &template.digest),
         rules: UpgradeRules { is_paused: valid.upgrade().is_paused || template.is_none(), ..valid.upgrade() },
         refusal: refusal.map(|EvictionRefusal { uid, words }| (uid.as_str(), words.as_str())),

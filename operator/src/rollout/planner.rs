@@ -66,6 +66,9 @@ pub struct RolloutInput<'a> {
     /// Another revision that is as good as the target: it differs from it by what others changed alone. Pods
     /// of it that are ready stay.
     pub equal: Option<&'a str>,
+    /// Whether others add entries to the target each time: no pod is cured by them, and one of the equal
+    /// revision stays that is not ready, too.
+    pub has_additions: bool,
     /// Digest of the template that the specification asks for.
     pub template: &'a str,
     /// The rules.
@@ -190,7 +193,7 @@ impl<'a> PoolView<'a> {
         let is_older = |node: &usize| {
             let pod = input.pods.get(*node).and_then(Option::as_ref);
             pod.is_some_and(|pod| {
-                let stays = pod.is_ready && is_revision(input.equal, &pod.revision);
+                let stays = (pod.is_ready || input.has_additions) && is_revision(input.equal, &pod.revision);
                 !stays && input.target.is_some_and(|target| pod.revision != target)
             })
         };

@@ -70,6 +70,7 @@ impl Pool {
             health: &PoolHealth::read(&names, &sets, &self.answers),
             target: self.target,
             equal: None,
+            has_additions: false,
             template: "digest",
             rules: self.rules,
             refusal: self.refusal,

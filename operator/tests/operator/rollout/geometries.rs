@@ -42,6 +42,7 @@ impl Pool {
             health: &self.health,
             target: Some("new"),
             equal: None,
+            has_additions: false,
             template: "digest",
             rules: self.rules,
             refusal: None,

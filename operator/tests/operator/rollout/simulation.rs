@@ -267,6 +267,7 @@ impl World {
             health: &health,
             target: Some(&self.target),
             equal: None,
+            has_additions: false,
             template: &self.asked,
             rules: RULES,
             refusal: None,

@@ -81,6 +81,33 @@ async fn a_container_that_is_added_at_each_write_costs_no_ready_pod_and_holds_up
     assert_eq!(status.rollout.expect("recorded").last_good.as_deref(), Some("demo-pool-0-2proxy"));
 }
 
+/// A pod of before the policy that is not ready for a reason of its own: its successor would have the
+/// container, too.
+#[tokio::test]
+async fn an_unready_pod_is_not_replaced_for_what_a_policy_adds() {
+    let mut world = World::new().await;
+    let before = world.uids();
+    world.server.admit(|set| {
+        let containers = set["spec"]["template"]["spec"]["containers"].as_array_mut().expect("a list");
+        if containers.iter().all(|container| container["name"] != "proxy") {
+            containers.push(json!({"name": "proxy", "image": "cannot-start"}));
+        }
+    });
+    world.edit_template(|template| template["spec"]["terminationGracePeriodSeconds"] = json!(1));
+    for _ in 0..3 {
+        world.look().await.expect("reconciled");
+        world.controller(true);
+    }
+    let mut pod = world.server.get(&path("demo-pool-0-1")).expect("there");
+    pod["status"]["conditions"][0]["status"] = json!("False");
+    world.server.put(&path("demo-pool-0-1"), pod);
+    world.nodes.healed.lock().remove("demo-pool-0-1");
+    world.look().await.expect("it waits");
+    world.now = later;
+    world.look().await.expect("it waits");
+    assert_eq!(world.uids(), before);
+}
+
 /// As an older operator left it: a container of others was merged beside its own, and failed as the template
 /// of the specification.
 #[tokio::test]
