@@ -29,8 +29,6 @@ pub(super) struct UsableCluster {
     pub(super) region: String,
     /// Whether the asking namespace may name any bucket.
     pub(super) any_bucket: bool,
-    /// Namespaces beside its own that may use it; `*` means all.
-    pub(super) namespaces: Vec<String>,
     /// Whether every node has the condition on the mark of a bucket.
     pub(super) has_marks: bool,
 }
@@ -115,7 +113,6 @@ pub(super) async fn find(
         region: cluster.spec.config.region.clone().unwrap_or_else(|| "us-east-1".to_owned()),
         has_marks: oldest.is_some_and(|oldest| oldest >= MARK_WIRE_VERSION),
         any_bucket: is_own || lists(&cluster.spec.bucket_users.any_bucket, namespace),
-        namespaces: cluster.spec.bucket_namespaces.clone(),
     })))
 }
 

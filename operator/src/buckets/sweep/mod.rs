@@ -9,14 +9,15 @@
 //! another path, or another name than its path   nothing: a person's
 //! ```
 //!
-//! Lists only say which users need a closer look. The object as the API server has it decides, when
-//! the user has its turn, so that one which is made in between loses nothing.
+//! Lists only say which users need a closer look. The object as the API server has it decides, when the user
+//! has its turn, so that one which is made in between loses nothing; and so does the list of namespaces as
+//! the cluster has it then.
 
 mod schedule;
 mod objects;
 
 use futures::{FutureExt as _, StreamExt as _, stream};
-use kube::{Resource as _, ResourceExt as _};
+use kube::{Api, Resource as _, ResourceExt as _};
 
 use super::cluster::{self, FoundCluster, UsableCluster};
 use super::user::UserMark;
@@ -118,7 +119,8 @@ impl Sweep<'_> {
         let (mut left, mut marker, mut failed) = (0, None, None);
         loop {
             let page = iam::users(&self.usable.calls, USERS_PATH, marker.as_deref()).await?;
-            let looks: Vec<_> = page.users.iter().map(|user| self.one(user).boxed()).collect();
+            let allowed = self.allowed_namespaces().await?;
+            let looks: Vec<_> = page.users.iter().map(|user| self.one(user, &allowed).boxed()).collect();
             let mut looked = stream::iter(looks).buffer_unordered(limits::USERS_SWEPT_AT_ONCE);
             while let Some(one) = looked.next().await {
                 match one {
@@ -137,10 +139,24 @@ impl Sweep<'_> {
         }
     }
 
+    /// The namespaces that the cluster lists now.
+    async fn allowed_namespaces(&self) -> Result<Vec<String>, SweepError> {
+        let clusters: Api<StorageCluster> =
+            Api::namespaced(self.context.client.clone(), &self.names.namespace);
+        let found = clusters.get_opt(&self.names.cluster).await;
+        let failed =
+            |source| ReconcileError::api("read", "StorageCluster".into(), &self.names.cluster, source);
+        let found = found.map_err(failed)?.filter(|found| found.uid() == self.cluster.uid());
+        let found =
+            found.ok_or_else(|| SweepError::NotReady("the StorageCluster is another one".to_owned()))?;
+        Ok(found.spec.bucket_namespaces)
+    }
+
     /// Looks at a user; returns whether it has keys and no BucketUser.
-    async fn one(&self, user: &ListedUser) -> Result<bool, SweepError> {
+    async fn one(&self, user: &ListedUser, allowed: &[String]) -> Result<bool, SweepError> {
         let Some(namespace) = namespace_of(user) else { return Ok(false) };
-        let is_allowed = namespace == self.names.namespace || lists(&self.usable.namespaces, namespace);
+        let is_own = namespace == self.names.namespace;
+        let is_allowed = is_own || lists(allowed, namespace);
         if let Some(object) = self.known.of(&user.name)
             && let Some(found) = iam::user(&self.usable.calls, &user.name).await?
             && judge(UserMark::read(&found.tags).as_ref(), object, is_allowed) == UserVerdict::Kept
@@ -149,6 +165,7 @@ impl Sweep<'_> {
         }
         let _turn = self.context.turns.take(self.names, &user.name).await;
         let object = objects::look(self.context, self.names, user, namespace).await?;
+        let is_allowed = is_own || lists(&self.allowed_namespaces().await?, namespace);
         let Some(found) = iam::user(&self.usable.calls, &user.name).await? else { return Ok(false) };
         match judge(UserMark::read(&found.tags).as_ref(), &object, is_allowed) {
             UserVerdict::Kept => Ok(false),

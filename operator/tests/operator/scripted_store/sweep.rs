@@ -294,3 +294,20 @@ async fn a_user_that_is_refused_holds_up_no_other() {
         assert!(!store.user(name).expect("there").keys[0].1, "{name}");
     }
 }
+
+/// The list of namespaces changes while the sweep lists BucketUsers.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_listed_or_withdrawn_amid_a_sweep_is_judged_as_it_is_then() {
+    for (before, then, expected) in [(json!([]), json!(["team"]), 1), (json!(["team"]), json!([]), 0)] {
+        let (server, store) = a_working_user().await;
+        change(&server, CLUSTER, |cluster| cluster["spec"]["bucketNamespaces"] = before.clone());
+        server.fail(Method::GET, "/apis/sherd.dev/v1alpha1/bucketusers", Fault::Late(Duration::from_secs(2)));
+        let meanwhile = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            change(&server, CLUSTER, |cluster| cluster["spec"]["bucketNamespaces"] = then.clone());
+        };
+        let (ended, ()) = tokio::join!(swept(&server, &store), meanwhile);
+        ended.expect("done");
+        assert_eq!(active(&store), expected, "{before} {then}");
+    }
+}
