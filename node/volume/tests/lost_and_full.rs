@@ -357,6 +357,26 @@ fn a_ballast_that_was_given_up_is_made_again_when_there_is_room() {
     assert_eq!(ballast_bytes(&bench), 0);
 }
 
+/// Nothing but the clock has to move: the filesystem is measured again by the next step.
+#[test]
+fn a_filesystem_that_grows_is_used_without_an_opening() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    fill(&bench);
+    bench.clock.advance_ms(10_000);
+    volume.volume.step();
+    let before = volume.reader.status();
+    assert!(before.full && before.free_bytes == 0, "{before:?}");
+    assert!(volume.put_shard(shard(1, 0), &bytes(1, 3_000)).is_err());
+    bench.disk.set_capacity(1 << 40);
+    bench.clock.advance_ms(10_000);
+    volume.volume.step();
+    let after = volume.reader.status();
+    assert!(!after.full && after.total_bytes == 1 << 40, "{after:?}");
+    assert!(after.free_bytes > before.total_bytes, "{after:?}");
+    volume.put_shard(shard(1, 0), &bytes(1, 3_000)).expect("there is room");
+}
+
 #[test]
 fn a_volume_that_fails_on_a_full_disk_stays_failed() {
     let bench = Bench::new(1);
