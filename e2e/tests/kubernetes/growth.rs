@@ -80,7 +80,7 @@ async fn refuses(namespace: &Namespace, before: &Children) -> Result<Duration, B
     }
     allow_expansion(&Value::Null)?;
     patch(namespace, &size("2Gi"))?;
-    let took = says(namespace, "False", "ResizeRefused", "has not allowVolumeExpansion: true").await?;
+    let took = says(namespace, "True", "ResizeRefused", "has not allowVolumeExpansion: true").await?;
     before.are_untouched(&Children::of(namespace))?;
     // It can be taken back, since no claim has more.
     patch(namespace, &size("1Gi"))?;
@@ -102,7 +102,7 @@ async fn grows_where_allowed(
         let template =
             &now.set["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"];
         let is_another = uid(&now.set) != uid(&before.set) && owner == now.set["metadata"]["uid"];
-        let are_asked = now.requested().iter().all(|size| size == "2Gi");
+        let are_asked = now.requested().iter().all(|size| *size == "2Gi");
         if is_another && are_asked && *template == "2Gi" && uid(&now.set).is_some() {
             Ok(())
         } else {
@@ -145,8 +145,8 @@ impl Children {
     }
 
     fn requested(&self) -> Vec<&str> {
-        let size = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"].as_str();
-        self.claims.iter().map(|claim| size(claim).unwrap_or_default()).collect()
+        let sizes = self.claims.iter().map(|claim| &claim["spec"]["resources"]["requests"]["storage"]);
+        sizes.map(|size| size.as_str().unwrap_or_default()).collect()
     }
 
     fn are_untouched(&self, now: &Self) -> Result<(), String> {

@@ -174,7 +174,7 @@ async fn a_class_that_cannot_expand_is_refused_in_words() {
         changes(&world);
         for _ in 0..2 {
             let status = world.look().await.expect("it is no failure of the cluster");
-            says(&status, ConditionType::StorageResizing, "False", "ResizeRefused");
+            says(&status, ConditionType::StorageResizing, "True", "ResizeRefused");
             let said = message(&status, ConditionType::StorageResizing);
             assert!(said.contains(words) && said.contains("v1-demo-pool-0-2"), "{said}");
             says(&status, ConditionType::Ready, "True", "Serving");
@@ -207,7 +207,7 @@ async fn a_claim_that_is_refused_holds_up_the_template_and_nothing_else() {
     world.server.fail(Method::PATCH, "persistentvolumeclaims/v1-demo-pool-0-1", Fault::Code(403));
     raise(&world, "2Gi");
     let status = world.look().await.expect("it is no failure of the cluster");
-    says(&status, ConditionType::StorageResizing, "False", "ResizeRefused");
+    says(&status, ConditionType::StorageResizing, "True", "ResizeRefused");
     let said = message(&status, ConditionType::StorageResizing);
     assert!(said.contains("v1-demo-pool-0-1: Forbidden"), "in the API server's words: {said}");
     assert!(said.contains("claims v1-demo-pool-0-0, v1-demo-pool-0-2 wait for the resizer"), "{said}");
@@ -242,7 +242,7 @@ async fn refused_claims_are_asked_for_a_few_at_a_time() {
     server.fail(Method::PATCH, "persistentvolumeclaims", Fault::Code(403));
     server.take_requests();
     let status = step(&server).await.expect("reported");
-    says(&status, ConditionType::StorageResizing, "False", "ResizeRefused");
+    says(&status, ConditionType::StorageResizing, "True", "ResizeRefused");
     let said = message(&status, ConditionType::StorageResizing);
     assert!(said.contains("are still to be asked for 2Gi"), "{said}");
     let asked = server
