@@ -33,7 +33,7 @@ async fn looks_at_all(namespace: &Namespace) -> CaseResult {
     };
     // With the certificate of a node, and without the cluster's name: it is the only one.
     let status = sherd(&["status"])?;
-    holds(&status, "StorageCluster demo in namespace sherd-e2e: Serving")?;
+    holds(&status, "StorageCluster demo in namespace sherd-e2e: Ready=True ")?;
     holds(&status, "sees it: all healed")?;
     holds(&status, "demo-pool-0-3")?;
 

@@ -26,8 +26,10 @@ pub fn report(
     let FoundCluster { object, names } = cluster;
     let status = object.status.clone().unwrap_or_default();
     let ready = condition(&status, ConditionType::Ready);
-    let state = ready.map_or("no report by the operator yet", |ready| ready.reason.as_str());
-    let [name, namespace, state] = [names.cluster.as_str(), &names.namespace, state].map(plain);
+    let state = ready.map_or("no report by the operator yet".to_owned(), |found| {
+        format!("Ready={} {}: {}", found.status, found.reason, found.message)
+    });
+    let [name, namespace, state] = [&names.cluster, &names.namespace, &state].map(|text| plain(text));
     let mut out = format!("StorageCluster {name} in namespace {namespace}: {state}\n");
     counts(&mut out, &status);
     if status.observed_generation < object.metadata.generation && ready.is_some() {

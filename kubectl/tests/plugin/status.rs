@@ -20,7 +20,7 @@ async fn status_says_why_things_wait_and_then_what_a_node_sees() {
     assert_eq!(nodes.opened(), ["demo-pool-0", "demo-pool-1"]);
     let text = looked.text;
     for said in [
-        "StorageCluster demo in namespace storage: Serving\n",
+        "StorageCluster demo in namespace storage: Ready=True Serving: all sets\n",
         "  nodes ready 3/4, volumes online 3/4, volumes healing 0, version 0.1.0\n",
         "the operator has not taken up the last change of the specification yet\n",
         "  Degraded=True NodeDown since 2026-11-28T22:12:01Z: nodes that do not answer: demo-pool-3?[2J\n",
