@@ -17,7 +17,6 @@ use sherd_node::process::config::source::Sources;
 use sherd_node::process::dev::supervisor::supervise;
 use sherd_node::process::dev::variables::{Variables, unused};
 use sherd_node::process::exit::Exit;
-use sherd_node::process::import::import;
 use sherd_node::process::inspect::inspect;
 use sherd_node::process::probe::probe;
 use sherd_node::process::serve::follow::FollowedConfig;
@@ -53,7 +52,6 @@ fn main() -> ExitCode {
         },
         Command::Status(arguments) => status(&arguments),
         Command::User(arguments) => user(&arguments),
-        Command::Import(arguments) => import(&arguments),
         Command::Ca(arguments) => {
             match ca(&arguments, &SystemClock::new(), &SystemRng, &mut std::io::stdout().lock()) {
                 Ok(()) => Exit::Done.into(),

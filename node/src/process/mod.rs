@@ -6,7 +6,6 @@ pub mod cli;
 pub mod config;
 pub mod dev;
 pub mod exit;
-pub mod import;
 pub mod inspect;
 pub mod node_client;
 pub mod copies;
