@@ -41,12 +41,27 @@ pub(super) struct TimedStream<T> {
     look: Option<Pin<Box<Sleep>>>,
     /// Since when a write has made no progress.
     waiting_since: Option<Instant>,
-    /// The reader of an object has taken nothing for the stall timeout.
-    is_paused: bool,
+    /// There while the reader of an object takes nothing after the stall timeout.
+    paused: Option<OwnedSemaphorePermit>,
     body: BodyState,
     exchange: Exchange,
-    lingers: Arc<Semaphore>,
+    places: StreamPlaces,
     linger: Option<LingeringClose>,
+}
+
+/// Places that all connections of a listener share. Clones are the same.
+#[derive(Debug, Clone)]
+pub(super) struct StreamPlaces {
+    /// Of connections whose close lingers: their buffers stay with them.
+    lingers: Arc<Semaphore>,
+    /// Of readers that pause.
+    pauses: Arc<Semaphore>,
+}
+
+impl StreamPlaces {
+    pub(super) fn new(lingers_max: usize, pauses_max: usize) -> Self {
+        Self { lingers: Arc::new(Semaphore::new(lingers_max)), pauses: Arc::new(Semaphore::new(pauses_max)) }
+    }
 }
 
 /// Our side is shut; the client's rest is on its way.
@@ -89,17 +104,16 @@ impl LingeringClose {
 }
 
 impl<T> TimedStream<T> {
-    /// `lingers` has places for connections whose close lingers: their buffers stay with them.
     pub(super) fn new(
         stream: T,
         timeout: Duration,
         traffic: Traffic,
         held: HeldBuffers,
         (body, exchange): (BodyState, Exchange),
-        lingers: Arc<Semaphore>,
+        places: StreamPlaces,
     ) -> Self {
-        let (pace, is_paused) = (Pace::new(Instant::now()), false);
-        let (look, waiting_since, linger) = (None, None, None);
+        let pace = Pace::new(Instant::now());
+        let (look, waiting_since, paused, linger) = (None, None, None, None);
         Self {
             stream,
             traffic,
@@ -108,10 +122,10 @@ impl<T> TimedStream<T> {
             pace,
             look,
             waiting_since,
-            is_paused,
+            paused,
             body,
             exchange,
-            lingers,
+            places,
             linger,
         }
     }
@@ -134,7 +148,7 @@ impl<T> TimedStream<T> {
             self.traffic.sent_bytes.inc_by(bytes);
             self.pace.progress(bytes, now);
             self.waiting_since = None;
-            if std::mem::take(&mut self.is_paused) && !self.exchange.go_on() {
+            if self.paused.take().is_some() && !self.exchange.go_on() {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
             }
             return progress;
@@ -143,17 +157,16 @@ impl<T> TimedStream<T> {
             self.pace.wait(now);
             now
         });
-        let mut ends = since + if self.is_paused { READER_PAUSE_MAX } else { self.timeout };
-        let look = self.look.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(ends)));
+        let pauses = self.paused.is_some() && self.exchange.is_answering();
+        let mut ends = since + if pauses { READER_PAUSE_MAX } else { self.timeout };
+        let mut look = self.look.take().unwrap_or_else(|| Box::pin(tokio::time::sleep_until(ends)));
         if since == now {
             look.as_mut().reset(ends.min(self.pace.next_look()));
         }
         while look.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             let slow = self.pace.bytes_per_second(now).is_some_and(|pace| self.held.takes(pace));
-            if now >= ends && !self.is_paused && self.held.give_back_ahead() {
-                self.is_paused = true;
-                self.exchange.pause();
+            if now >= ends && self.paused.is_none() && self.pause() {
                 ends = since + READER_PAUSE_MAX;
             }
             if slow || now >= ends {
@@ -161,7 +174,20 @@ impl<T> TimedStream<T> {
             }
             look.as_mut().reset(ends.min(self.pace.next_look()));
         }
+        self.look = Some(look);
         Poll::Pending
+    }
+
+    /// Lets the reader of an object pause, where there is a place for that and nothing but its answer is
+    /// under way.
+    fn pause(&mut self) -> bool {
+        let place = Arc::clone(&self.places.pauses).try_acquire_owned();
+        let pauses = place.is_ok() && self.exchange.is_answering() && self.held.give_back_ahead();
+        if pauses {
+            self.exchange.pause();
+            self.paused = place.ok();
+        }
+        pauses
     }
 }
 
@@ -203,13 +229,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, body, lingers, linger, .. } = &mut *self;
+        let Self { stream, body, places, linger, .. } = &mut *self;
         if linger.is_none() {
             ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
             if !body.is_unread() {
                 return Poll::Ready(Ok(()));
             }
-            let Ok(place) = Arc::clone(lingers).try_acquire_owned() else { return Poll::Ready(Ok(())) };
+            let Ok(place) = Arc::clone(&places.lingers).try_acquire_owned() else {
+                return Poll::Ready(Ok(()));
+            };
             *linger = Some(LingeringClose::begin(place));
         }
         let linger = linger.as_mut().expect("begun above");
@@ -223,6 +251,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::FutureExt as _;
+    use http::Request;
     use sherd_net::tls::ConnectionPlaces;
     use sherd_store::machine::pulse::ProcessPulse;
     use sherd_volume::options::Durability;
@@ -238,8 +267,8 @@ mod tests {
         Metrics::new(Durability::Fsync).s3.traffic
     }
 
-    fn places(count: usize) -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(count))
+    fn places(count: usize) -> StreamPlaces {
+        StreamPlaces::new(count, count)
     }
 
     #[tokio::test(start_paused = true)]
@@ -250,8 +279,7 @@ mod tests {
             let (held, body) = (HeldBuffers::new(Reclaim::default()), BodyState::default());
             body.end();
             let exchange = Exchange::alone();
-            let near =
-                TimedStream::new(near, LINGER_MAX, traffic(), held, (body, exchange), Arc::clone(&lingers));
+            let near = TimedStream::new(near, LINGER_MAX, traffic(), held, (body, exchange), lingers.clone());
             (tokio::spawn(async move { (Pin::new(&mut { near }).shutdown().await, Instant::now()) }), far)
         };
         let begun = Instant::now();
@@ -260,7 +288,7 @@ mod tests {
         let (second, _far) = close();
         assert_eq!(second.await.expect("it does not panic").1, begun);
         assert_eq!(first.await.expect("it does not panic").1, begun + LINGER_IDLE);
-        assert_eq!(lingers.available_permits(), 1);
+        assert_eq!(lingers.lingers.available_permits(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -313,7 +341,7 @@ mod tests {
     }
 
     impl PausingReader {
-        fn new(exchange: Exchange) -> Self {
+        fn new(exchange: Exchange, pauses: usize) -> Self {
             let (near, far) = tokio::io::duplex(4);
             let (reclaim, ahead, given_back) =
                 (Reclaim::default(), ReadAhead::default(), Arc::new(AtomicUsize::new(0)));
@@ -324,9 +352,16 @@ mod tests {
             let held = HeldBuffers::new(reclaim.clone());
             held.set(None, ahead.of_read());
             let minute = Duration::from_mins(1);
-            let state = (BodyState::default(), exchange);
-            let near = TimedStream::new(near, minute, traffic(), held, state, places(1));
+            let (state, places) = ((BodyState::default(), exchange), StreamPlaces::new(0, pauses));
+            let near = TimedStream::new(near, minute, traffic(), held, state, places);
             Self { near, far, given_back, reclaim }
+        }
+
+        /// One whose answer is on its way.
+        fn of_answer(pauses: usize) -> Self {
+            let exchange = Exchange::alone();
+            drop(exchange.answer((), None));
+            Self::new(exchange, pauses)
         }
 
         /// Writes eight bytes, of which four fit, while the reader does this; returns what became of it and
@@ -351,7 +386,7 @@ mod tests {
         for (pause, outcome, after) in
             [(long, Ok(()), long), (longer, Err(io::ErrorKind::TimedOut), READER_PAUSE_MAX)]
         {
-            let written = PausingReader::new(Exchange::alone()).write(async |far, _| {
+            let written = PausingReader::of_answer(1).write(async |far, _| {
                 tokio::time::sleep(pause).await;
                 let mut taken = [0; 8];
                 let _cut = far.read_exact(&mut taken[..4]).await;
@@ -363,7 +398,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_reader_that_pauses_gives_way_to_who_needs_its_buffers_or_its_place() {
         let pause = Duration::from_mins(10);
-        let written = PausingReader::new(Exchange::alone()).write(async |_, reclaim| {
+        let written = PausingReader::of_answer(1).write(async |_, reclaim| {
             tokio::time::sleep(pause).await;
             reclaim.ask(Duration::from_millis(250));
         });
@@ -373,8 +408,9 @@ mod tests {
 
         let places = ConnectionPlaces::new(1);
         let exchange = Exchange::new(places.take(LOCAL), Arc::new(ProcessPulse::new()));
-        assert!(exchange.go_on(), "a request is under way");
-        let written = PausingReader::new(exchange.clone()).write(async |far, _| {
+        assert!(exchange.begin(&Request::new(String::new()), false));
+        drop(exchange.answer((), None));
+        let written = PausingReader::new(exchange.clone(), 1).write(async |far, _| {
             drop(places.take(LOCAL));
             assert!(exchange.lost().now_or_never().is_none(), "it reads");
             tokio::time::sleep(pause).await;
@@ -385,6 +421,34 @@ mod tests {
             drop(other);
         });
         assert_eq!(written.await, (Err(io::ErrorKind::ConnectionAborted), pause, 1));
+    }
+
+    /// The rest of an answer may be in the way of the answer to the next request.
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_pauses_only_where_its_answer_alone_is_under_way_and_few_do() {
+        let places = ConnectionPlaces::new(1);
+        let exchange = Exchange::new(places.take(LOCAL), Arc::new(ProcessPulse::new()));
+        let next = Request::put("/b/k").body("body".to_owned()).expect("a request");
+        let stood_still = (Err(io::ErrorKind::TimedOut), Duration::from_mins(1), 0);
+        let written = PausingReader::new(exchange.clone(), 1).write(async |_, _| {
+            assert!(exchange.begin(&next, true));
+            drop(places.take(LOCAL));
+            tokio::time::sleep(Duration::from_secs(61)).await;
+            drop(places.take(LOCAL));
+            assert!(exchange.lost().now_or_never().is_none(), "the request is under way");
+        });
+        assert_eq!(written.await, stood_still);
+        let written = PausingReader::of_answer(0).write(async |_, _| {});
+        assert_eq!(written.await, stood_still, "no place is left for one that pauses");
+    }
+
+    #[test]
+    fn a_connection_that_waits_for_a_head_does_not_keep_its_place() {
+        let places = ConnectionPlaces::new(1);
+        let exchange = Exchange::new(places.take(LOCAL), Arc::new(ProcessPulse::new()));
+        assert!(exchange.go_on());
+        let _other = places.take(LOCAL);
+        assert!(exchange.lost().now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]

@@ -141,14 +141,20 @@ impl Exchange {
         AnswerBody { body, exchange: self.clone(), count }
     }
 
+    /// Whether an answer is on its way, and no further request under way.
+    pub(super) fn is_answering(&self) -> bool {
+        self.is_at(ExchangeStage::Answer) || self.is_at(ExchangeStage::Flush)
+    }
+
     /// The client takes nothing of the answer: the place may be given to another one meanwhile.
     pub(super) fn pause(&self) {
         self.0.place.offer();
     }
 
-    /// The client goes on, and the place is kept; `false` where it was lost a moment before.
+    /// The client goes on, and the place is kept while a request or its answer is under way; `false` where it
+    /// was lost a moment before.
     pub(super) fn go_on(&self) -> bool {
-        self.0.place.keep()
+        self.waits_for_head() || self.0.place.keep()
     }
 
     /// Nothing waits for the socket. `true` where that ends an answer: the connection waits for a head again.

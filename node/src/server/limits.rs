@@ -30,6 +30,8 @@ pub(crate) const LINGER_IDLE: Duration = Duration::from_secs(5);
 pub(crate) const LINGER_BYTES: usize = 4 << 10;
 /// How long a reader of an object may take nothing: a restore that works on what it has read takes minutes.
 pub(crate) const READER_PAUSE_MAX: Duration = Duration::from_hours(1);
+/// Readers of objects that pause at one time: each keeps the data of a version that may be gone otherwise.
+pub(crate) const READERS_PAUSED_MAX: usize = 256;
 /// How long a request waits for a place: below the read timeout of every SDK, so that the client
 /// gets 503 and backs off rather than giving up on a connection.
 pub(crate) const QUEUE_WAIT: Duration = Duration::from_secs(5);

@@ -44,12 +44,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::IntGauge;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use self::accept_failures::Shortage;
 pub use self::admission::{Admission, AllowPage, GuardedFuture, Refusal, guard};
-use self::client_stream::TimedStream;
+use self::client_stream::{StreamPlaces, TimedStream};
 use self::exchange::Exchange;
 use self::handshakes::Handshakes;
 pub use self::live_limits::LiveLimits;
@@ -63,7 +62,9 @@ pub use self::source::TrustedProxies;
 use self::source::{ListenerAudit, Peer};
 use self::transport::{Deadlines, Transport};
 use crate::audit::{AnswerCount, AuditLog};
-use crate::server::limits::{ACCEPT_PAUSE, BUFFER_BYTES_MAX, HEAD_BYTES_MAX, LINGERS_MAX};
+use crate::server::limits::{
+    ACCEPT_PAUSE, BUFFER_BYTES_MAX, HEAD_BYTES_MAX, LINGERS_MAX, READERS_PAUSED_MAX,
+};
 use sherd_core::limits::HEADERS_MAX;
 use sherd_net::listen::listen;
 use sherd_net::tls::{self, ServedCertificate};
@@ -221,7 +222,7 @@ async fn serve_connections<S, F, B>(
     let handshakes =
         certificate.map(|certificate| Arc::new(Handshakes::new(certificate, limits.handshakes().clone())));
     let spares = Arc::new(SpareDescriptors::new(limits.now().spare_descriptors));
-    let lingers = Arc::new(Semaphore::new(LINGERS_MAX));
+    let places = StreamPlaces::new(LINGERS_MAX, READERS_PAUSED_MAX);
     let tasks = TaskTracker::new();
     let mut shortage = Shortage::default();
     while let Some((stream, client)) = next(name, &tcp, &spares, &life, &mut shortage).await {
@@ -244,7 +245,7 @@ async fn serve_connections<S, F, B>(
             Peer { address: client, tls_version: None, proxies: proxies.clone(), audit: audit.clone() };
         let (open, body) = (traffic.connections.clone(), BodyState::default());
         let held = HeldBuffers::new(reclaim.clone());
-        let (spares, lingers, traffic) = (Arc::clone(&spares), Arc::clone(&lingers), traffic.clone());
+        let (spares, places, traffic) = (Arc::clone(&spares), places.clone(), traffic.clone());
         tasks.spawn(async move {
             open.inc();
             if let Err(error) = stream.set_nodelay(true) {
@@ -253,7 +254,7 @@ async fn serve_connections<S, F, B>(
             }
             let state = (body.clone(), exchange.clone());
             let patient =
-                TimedStream::new(stream, allowed.stall_timeout, traffic, held.clone(), state, lingers);
+                TimedStream::new(stream, allowed.stall_timeout, traffic, held.clone(), state, places);
             let served = async {
                 let transport = match handshakes {
                     None => Transport::plain(patient, body, exchange.clone(), deadlines, refused),

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::pin::pin;
 
 use tokio::net::TcpSocket;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

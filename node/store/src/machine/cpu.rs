@@ -1,5 +1,5 @@
-//! The processor that the build needs: on x86, x86-64-v3, which is Intel since Haswell (2013) and AMD since Excavator
-//! (2015); on Arm, any of 64 bits.
+//! The processor that the build needs: on x86, x86-64-v3, which is Intel since Haswell (2013) and AMD
+//! since Excavator (2015); on Arm, any of 64 bits.
 //!
 //! The erasure code is compiled for that level. Asked once at start, because the other way to
 //! learn it is an illegal instruction in the middle of a request.

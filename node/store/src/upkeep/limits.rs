@@ -42,8 +42,9 @@ pub(crate) const HEAL_PAUSE_MS_MAX: u64 = 600_000;
 pub(crate) const HEAL_TRIES_KEPT: u32 = 3;
 /// Between two looks which volumes of other nodes vote.
 pub(crate) const RETURN_LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Between two times that heals are tried again as a volume came back: one that comes and goes costs each
-/// entry three tries in it.
+/// The shortest time between two wakes of heals as a volume of another node came back. It doubles with
+/// each wake up to [`HEAL_PAUSE_MS_MAX`], so that one that comes and goes takes no turn from the heals
+/// that can succeed, and is the shortest again after twice that without one.
 pub(crate) const RETURNS_WAKE_EVERY: Duration = Duration::from_secs(30);
 /// How long an entry that waits for room on full volumes keeps its place in a full queue from entries that
 /// the logs alone have: as long as the longest pause.

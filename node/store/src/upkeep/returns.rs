@@ -2,16 +2,17 @@
 //! away are tried again at once, and not after their pauses.
 //!
 //! A volume of this node does the same when it was opened ([`recover::follow`](super::recover::follow)). One
-//! that comes and goes ends the pauses twice a minute at most.
+//! that comes and goes ends the pauses ever less often.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use sherd_core::id::VolumeId;
 use tokio::time::Instant;
 
 use super::deps::Deps;
 use super::queue::HealQueue;
-use crate::upkeep::limits::{RETURN_LOOK_EVERY, RETURNS_WAKE_EVERY};
+use crate::upkeep::limits::{HEAL_PAUSE_MS_MAX, RETURN_LOOK_EVERY, RETURNS_WAKE_EVERY};
 
 /// The volumes of other nodes that vote, and whether the heals are to be woken for one of them.
 #[derive(Debug, Default)]
@@ -20,7 +21,8 @@ struct ReturnedVolumes {
     voting: Option<BTreeSet<VolumeId>>,
     /// A volume came back since the last wake.
     is_due: bool,
-    woken_at: Option<Instant>,
+    /// When heals were woken last, and how long they are not woken again from then on.
+    woken: Option<(Instant, Duration)>,
 }
 
 impl ReturnedVolumes {
@@ -28,10 +30,12 @@ impl ReturnedVolumes {
     fn take(&mut self, voting: BTreeSet<VolumeId>, now: Instant) -> bool {
         self.is_due |= self.voting.as_ref().is_some_and(|before| !voting.is_subset(before));
         self.voting = Some(voting);
-        let is_rested = self.woken_at.is_none_or(|at| now - at >= RETURNS_WAKE_EVERY);
-        let wakes = self.is_due && is_rested;
+        let wakes = self.is_due && self.woken.is_none_or(|(at, rest)| now - at >= rest);
         if wakes {
-            (self.is_due, self.woken_at) = (false, Some(now));
+            let longest = Duration::from_millis(HEAL_PAUSE_MS_MAX);
+            let again = self.woken.filter(|(at, _)| now - *at < 2 * longest);
+            let rest = again.map_or(RETURNS_WAKE_EVERY, |(_, rest)| longest.min(2 * rest));
+            (self.is_due, self.woken) = (false, Some((now, rest)));
         }
         wakes
     }
@@ -39,7 +43,7 @@ impl ReturnedVolumes {
     fn look(&mut self, deps: &Deps, queue: &HealQueue) {
         let voting = deps.cluster.remote().all().into_iter().filter(|volume| volume.report.votes());
         if self.take(voting.map(|volume| volume.id).collect(), Instant::now()) {
-            queue.mrf.wake_all();
+            queue.mrf.wake_paused();
         }
     }
 }
@@ -67,18 +71,23 @@ mod tests {
     const VOLUME: VolumeId = VolumeId([9; 16]);
 
     #[test]
-    fn a_volume_that_comes_and_goes_wakes_heals_twice_a_minute() {
+    fn a_volume_that_comes_and_goes_wakes_heals_ever_less_often() {
         let (mut returned, begun) = (ReturnedVolumes::default(), Instant::now());
         let (none, one) = (BTreeSet::new(), BTreeSet::from([VOLUME]));
         assert!(!returned.take(one.clone(), begun), "it never was away");
         let mut wakes = Vec::new();
-        for second in 0..120 {
+        for second in 0..2400 {
             let voting = if second % 2 == 0 { &none } else { &one };
             if returned.take(voting.clone(), begun + RETURN_LOOK_EVERY * second) {
                 wakes.push(second);
             }
         }
-        assert_eq!(wakes, [1, 31, 61, 91]);
+        assert_eq!(wakes, [1, 31, 91, 211, 451, 931, 1531, 2131]);
+        let calm = begun + Duration::from_hours(1);
+        assert!(returned.take(one.clone(), calm), "it came back since the last wake");
+        assert!(!returned.take(none, calm));
+        assert!(!returned.take(one.clone(), calm));
+        assert!(returned.take(one, calm + RETURNS_WAKE_EVERY), "it begins anew");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,9 +1,9 @@
 //! Dot products in vector registers: some vectors of a shard at a time.
 //!
-//! One loop, [`by_outs`], over what [`Multiply`] says some units of a processor do. The function that names the units
-//! is compiled for them, and all of this file is inlined into it: that the processor has the units is the condition of
-//! every `unsafe fn` here, named only where there is another. Every address that is read or written is that of a slice
-//! of the length meant, cut on a line before.
+//! One loop, [`by_outs`], over what [`Multiply`] says some units of a processor do. The function that
+//! names the units is compiled for them, and all of this file is inlined into it: that the processor has
+//! the units is the condition of every `unsafe fn` here, named only where there is another. Every address
+//! that is read or written is that of a slice of the length meant, cut on a line before.
 
 #![expect(unsafe_code, reason = "vector intrinsics: units were detected, addresses come from checked slices")]
 #![expect(
@@ -41,8 +41,8 @@ pub(super) trait Vector: Copy {
     /// Stores as much as `to` takes, which is less than a vector.
     unsafe fn store_part(self, to: &mut [u8]);
     unsafe fn xor(self, other: Self) -> Self;
-    /// Brings the bytes at an address nearer, where the processor does not by itself follow several streams; it
-    /// reads nothing, so that any address will do.
+    /// Brings the bytes at an address nearer, where the processor does not by itself follow several
+    /// streams; it reads nothing, so that any address will do.
     fn fetch(at: *const u8);
 }
 
@@ -67,7 +67,7 @@ pub(super) trait Multiply {
     unsafe fn doubled(vector: Self::Vector) -> Self::Vector;
 }
 
-/// What is summed: `columns` of all sources, by an out's row of factors.
+/// The sums to compute: `columns` of all sources, by the rows of factors of the outs.
 pub(super) struct Work<'a> {
     pub(super) rows: &'a [Row],
     pub(super) sources: &'a [&'a [u8]],

@@ -1,8 +1,8 @@
 //! Multiplies shards with factors of GF(2^8) and adds them up: all the work per byte there is.
 //!
-//! A kernel computes some outs at a time from all sources, with the sums in registers: each source
-//! byte is read once for up to [`OUTS_PER_PASS`] outs, each out byte is written once. [`Kernel`] says
-//! which units of the processor are used; `dot` is their loop, `x86` and `neon` hold what differs between them.
+//! A kernel computes some outs at a time from all sources, with the sums in registers: each source byte
+//! is read once for up to [`OUTS_PER_PASS`] outs, each out byte is written once. [`Kernel`] says which
+//! units of the processor are used; `dot` is their loop, `x86` and `neon` hold what differs between them.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod dot;

@@ -2,8 +2,9 @@
 //!
 //! A factor is the products of a byte's two halves, each looked up in a table of 16 bytes.
 //!
-//! Why the `unsafe` of this file holds: [`Neon`] is made only after the processor was asked, which is all that the
-//! intrinsics need. That is the condition of every `unsafe fn` here, named only where there is another.
+//! Why the `unsafe` of this file holds: [`Neon`] is made only after the processor was asked, which is all
+//! that the intrinsics need. That is the condition of every `unsafe fn` here, named only where there is
+//! another.
 
 #![expect(
     unsafe_code,

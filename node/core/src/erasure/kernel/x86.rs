@@ -3,8 +3,9 @@
 //! GFNI multiplies eight bits by a matrix of bits, so a factor is its matrix; without it a factor
 //! is the products of a byte's two halves, looked up by a shuffle.
 //!
-//! Why the `unsafe` of this file holds: [`Units`] are made only after the processor was asked, which is all that the
-//! intrinsics need. That is the condition of every `unsafe fn` here, named only where there is another.
+//! Why the `unsafe` of this file holds: [`Units`] are made only after the processor was asked, which is
+//! all that the intrinsics need. That is the condition of every `unsafe fn` here, named only where there
+//! is another.
 
 #![expect(unsafe_code, reason = "vector intrinsics: units were detected, addresses come from checked slices")]
 #![expect(

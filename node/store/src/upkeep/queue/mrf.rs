@@ -143,6 +143,11 @@ impl Mrf {
         }
     }
 
+    pub(crate) fn wake_paused(&self) {
+        self.queue.lock().wake_paused();
+        self.added.notify_one();
+    }
+
     pub(crate) fn wake_all(&self) {
         self.queue.lock().wake_all();
         self.added.notify_one();

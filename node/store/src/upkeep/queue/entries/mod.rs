@@ -351,11 +351,21 @@ impl Queue {
         });
     }
 
-    /// Ends all pauses, and lets short ones follow: a volume came back.
-    pub(super) fn wake_all(&mut self) {
+    /// Ends the pauses after failures, and lets short ones follow: a volume came back. Entries in hand, too,
+    /// have only short ones before them.
+    pub(super) fn wake_paused(&mut self) {
         while let Some((_, id)) = self.later.first().copied() {
             self.begin_again(id);
         }
+        let in_hand = |held: &&mut HeldEntry| matches!(held.place, QueuePlace::InHand { .. });
+        for held in self.entries.values_mut().filter(in_hand) {
+            held.tries = held.tries.min(HEAL_TRIES_KEPT);
+        }
+    }
+
+    /// As [`Self::wake_paused`], those that wait for room among them.
+    pub(super) fn wake_all(&mut self) {
+        self.wake_paused();
         while let Some((_, _, id)) = self.for_room.values().find_map(|waiting| waiting.first().copied()) {
             self.begin_again(id);
         }

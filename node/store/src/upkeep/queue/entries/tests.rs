@@ -72,6 +72,26 @@ fn a_volume_that_comes_back_ends_all_pauses() {
     assert_eq!(queue.take(1), Some(entry("a", 1)));
     queue.failed(entry("a", 1).id(), Spare(0), Vec::new(), 0, 255);
     assert_eq!(queue.next_due_ms(), Some(8 * HEAL_PAUSE_MS), "its connections may be behind it");
+    for _ in 0..20 {
+        assert_eq!(queue.take(u64::MAX), Some(entry("a", 1)));
+        queue.failed(entry("a", 1).id(), Spare(0), Vec::new(), 0, 255);
+    }
+    assert_eq!(queue.take(u64::MAX), Some(entry("a", 1)));
+    queue.wake_paused();
+    queue.failed(entry("a", 1).id(), Spare(0), Vec::new(), 0, 255);
+    assert_eq!(queue.next_due_ms(), Some(8 * HEAL_PAUSE_MS), "it waited for the volume that came back");
+}
+
+#[test]
+fn a_volume_of_another_node_that_comes_back_gives_full_ones_no_room() {
+    let mut queue = Queue::new(2);
+    queue.add(entry("a", 1), Spare(1), Instant::now());
+    assert_eq!(queue.take(0), Some(entry("a", 1)));
+    queue.failed(entry("a", 1).id(), Spare(1), vec![VolumeId([1; 16])], 0, 255);
+    queue.wake_paused();
+    assert_eq!(queue.take(1), None);
+    queue.wake_all();
+    assert_eq!(queue.take(1), Some(entry("a", 1)));
 }
 
 #[test]
