@@ -1,5 +1,6 @@
 //! The state that every operation works on.
 
+use crate::protocol::UnsupportedAcl;
 use sherd_store::iam::Iam;
 use sherd_store::object::Objects;
 
@@ -12,6 +13,7 @@ pub struct Gateway {
     pub(super) objects: Objects,
     pub(super) iam: Iam,
     pub(super) region: String,
+    pub(super) unsupported_acl: UnsupportedAcl,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -22,7 +24,12 @@ impl std::fmt::Debug for Gateway {
 
 impl Gateway {
     /// Serves `objects` and the account as a region.
-    pub fn new(objects: Objects, iam: Iam, region: impl Into<String>) -> Self {
-        Self { objects, iam, region: region.into() }
+    pub fn new(
+        objects: Objects,
+        iam: Iam,
+        region: impl Into<String>,
+        unsupported_acl: UnsupportedAcl,
+    ) -> Self {
+        Self { objects, iam, region: region.into(), unsupported_acl }
     }
 }

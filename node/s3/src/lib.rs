@@ -53,7 +53,7 @@ impl Gateway {
         credentials: Arc<dyn Credentials>,
         clock: Arc<dyn Clock>,
     ) -> Protocol {
-        let gateway = Self::new(objects, iam, config.region.clone());
+        let gateway = Self::new(objects, iam, config.region.clone(), config.unsupported_acl);
         Protocol::new(config, credentials, clock, Arc::new(gateway))
     }
 }

@@ -11,6 +11,7 @@ use aws_sdk_s3::types::{
 };
 
 use super::*;
+use crate::harness::form::Form;
 
 const NOT_SUPPORTED: &str = "AccessControlListNotSupported";
 
@@ -96,6 +97,67 @@ async fn a_write_brings_the_owners_list_or_is_not_supported() {
         assert_eq!((refusal.status, refusal.code.as_str()), (400, NOT_SUPPORTED));
         assert_eq!(refusal.message, "The bucket does not allow ACLs");
     }
+}
+
+/// A node that ignores lists, with a bucket.
+async fn a_bucket_without_lists() -> (Node, Client) {
+    let node = empty().serve("[s3]\nunsupported_acl = \"ignore\"").start().await;
+    let client = node.client();
+    let make = client.create_bucket().bucket(BUCKET).acl(BucketCannedAcl::PublicReadWrite);
+    make.grant_write("id=1").send().await.expect("a new bucket");
+    (node, client)
+}
+
+#[tokio::test]
+async fn an_ignored_list_changes_nothing_of_a_write() {
+    let (node, client) = a_bucket_without_lists().await;
+    let everyone_reads = "uri=http://acs.amazonaws.com/groups/global/AllUsers";
+    let put = client.put_object().bucket(BUCKET).key("k").body(ByteStream::from_static(b"v"));
+    put.acl(ObjectCannedAcl::PublicRead).grant_read(everyone_reads).send().await.unwrap();
+    let copy = client.copy_object().bucket(BUCKET).key("copy").copy_source(format!("{BUCKET}/k"));
+    copy.acl(ObjectCannedAcl::AuthenticatedRead).grant_full_control("id=1").send().await.unwrap();
+    let begin = client.create_multipart_upload().bucket(BUCKET).key("upload");
+    begin.acl("of-no-store".into()).grant_write_acp("id=1").send().await.unwrap();
+    let form = Form::new(&node, BUCKET, "form", "v").field("acl", "public-read").v4(None).send().await;
+    assert_eq!(form.status, 204, "{form:?}");
+
+    // A list that is put is taken, where it is one, and what is read stays the owner's.
+    let of_object = || client.put_object_acl().bucket(BUCKET).key("k");
+    of_object().acl(ObjectCannedAcl::PublicRead).send().await.unwrap();
+    of_object().grant_read(everyone_reads).send().await.unwrap();
+    let acl = client.get_object_acl().bucket(BUCKET).key("k").send().await.unwrap();
+    let owner = acl.owner().expect("an owner").clone();
+    let public = list(&owner, everyone(), Permission::Read);
+    client.put_bucket_acl().bucket(BUCKET).access_control_policy(public).send().await.unwrap();
+    let empty = AccessControlPolicy::builder().owner(owner.clone()).build();
+    let empty = of_object().access_control_policy(empty).send().await;
+    assert_eq!(code(empty), is(400, "MalformedACLError"));
+    assert_eq!(code(of_object().send().await), is(400, "MissingSecurityHeader"));
+    let acl = client.get_bucket_acl().bucket(BUCKET).send().await.unwrap();
+    let [grant] = acl.grants() else { panic!("{acl:?}") };
+    assert_eq!(grant.grantee().and_then(Grantee::id), owner.id());
+    assert_eq!(grant.permission(), Some(&Permission::FullControl));
+    let anonymous = node.s3_anonymous();
+    let read = anonymous.sdk().get_object().bucket(BUCKET).key("k").send().await;
+    assert_eq!(code(read), is(403, "AccessDenied"));
+}
+
+#[tokio::test]
+async fn conditions_compare_a_list_that_is_ignored_and_it_needs_no_right() {
+    let (node, client) = a_bucket_without_lists().await;
+    client.delete_public_access_block().bucket(BUCKET).send().await.unwrap();
+    let policy = format!(
+        r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Principal":"*","Action":"s3:PutObject",
+        "Resource":"arn:aws:s3:::{BUCKET}/*","Condition":{{"StringEquals":{{"s3:x-amz-acl":"public-read"}}}}}}]}}"#
+    );
+    client.put_bucket_policy().bucket(BUCKET).policy(policy).send().await.unwrap();
+    let anonymous = node.s3_anonymous();
+    let put = || anonymous.sdk().put_object().bucket(BUCKET).key("k");
+    put().acl(ObjectCannedAcl::PublicRead).send().await.unwrap();
+    assert_eq!(code(put().acl(ObjectCannedAcl::Private).send().await), is(403, "AccessDenied"));
+    assert_eq!(code(put().send().await), is(403, "AccessDenied"));
+    let list = anonymous.sdk().put_object_acl().bucket(BUCKET).key("k").acl(ObjectCannedAcl::PublicRead);
+    assert_eq!(code(list.send().await), is(403, "AccessDenied"));
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use sherd_core::env::Clock;
 use sherd_s3::auth::{Credentials, Secret, StaticCredentials};
 use sherd_s3::operations::Operations;
-use sherd_s3::protocol::{Config, Limits, Protocol};
+use sherd_s3::protocol::{Config, Limits, Protocol, UnsupportedAcl};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -80,6 +80,7 @@ pub(crate) fn protocol_over(
         host_id: "node-0".to_owned(),
         request_id_seed: 7,
         sigv2_presigned: true,
+        unsupported_acl: UnsupportedAcl::Refuse,
         limits,
     };
     Protocol::new(config, credentials, Arc::new(clock), operations)

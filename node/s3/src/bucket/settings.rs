@@ -13,6 +13,7 @@ use crate::error::Outcome;
 use crate::gateway::Gateway;
 use crate::header::document;
 use crate::owner;
+use crate::protocol::acl::{self, UnsupportedAcl};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::{Payload, Request};
@@ -20,7 +21,7 @@ use sherd_store::object::{ReadConditions, ReadRequest, Span};
 
 pub(crate) async fn put_bucket_acl(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     gateway.objects.head_bucket(request.target.bucket_key()).await?;
-    check_acl(&request.headers, request.payload)?;
+    check_acl(gateway.unsupported_acl, &request.headers, request.payload)?;
     Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
 }
 
@@ -29,7 +30,7 @@ pub(crate) async fn put_object_acl(gateway: &Gateway, request: Request<'_>) -> O
     let Request { target, headers, payload, .. } = request;
     let (name, conditions) = (target.object(), ReadConditions::default());
     gateway.objects.head(ReadRequest { name, span: Span::Whole, conditions }).await?;
-    check_acl(&headers, payload)?;
+    check_acl(gateway.unsupported_acl, &headers, payload)?;
     let version = null_version.then_some((VERSION_ID, NULL));
     Ok(answer::empty(StatusCode::OK, version.into_iter().collect()))
 }
@@ -158,8 +159,9 @@ impl<'xml> Deserialize<'xml> for GivenVersioning {
 }
 
 /// Checks the list of a request, which is named by a header, judged before, or written as a document.
-fn check_acl(headers: &HeaderMap, payload: Payload) -> Result<(), Refusal> {
-    match (headers.contains_key("x-amz-acl"), payload.into_document()) {
+/// One that is ignored is well-formed all the same.
+fn check_acl(lists: UnsupportedAcl, headers: &HeaderMap, payload: Payload) -> Result<(), Refusal> {
+    match (acl::is_sent(headers), payload.into_document()) {
         (true, None) => Ok(()),
         (true, Some(_)) => {
             Err(Refusal::says(Code::UnexpectedContent, "This request does not support content"))
@@ -170,7 +172,8 @@ fn check_acl(headers: &HeaderMap, payload: Payload) -> Result<(), Refusal> {
         (false, Some(bytes)) => {
             let list: AccessControlList =
                 document::of(&bytes).map_err(|_| Refusal::new(Code::MalformedACLError))?;
-            if list.is_owners() { Ok(()) } else { Err(Refusal::new(Code::AccessControlListNotSupported)) }
+            let is_taken = lists == UnsupportedAcl::Ignore || list.is_owners();
+            if is_taken { Ok(()) } else { Err(Refusal::new(Code::AccessControlListNotSupported)) }
         }
     }
 }

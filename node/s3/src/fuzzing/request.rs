@@ -39,7 +39,7 @@ use crate::operations::{AccountBlockLookup, BucketLookup, Operation, Operations}
 use crate::protocol::code::Code;
 use crate::protocol::query::Query;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::{Config, Limits, Protocol};
+use crate::protocol::{Config, Limits, Protocol, UnsupportedAcl};
 use crate::request::Request;
 use crate::{multipart, object::delete_object};
 
@@ -162,6 +162,7 @@ pub(crate) static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
         host_id: "node".to_owned(),
         request_id_seed: 1,
         sigv2_presigned: true,
+        unsupported_acl: UnsupportedAcl::Refuse,
         limits: Limits::default(),
     };
     let credentials = StaticCredentials::single("AKID", Secret::new(SECRET));

@@ -164,6 +164,7 @@ mod tests {
 
     use super::*;
     use crate::operations::Operation;
+    use crate::protocol::acl::UnsupportedAcl;
     use crate::protocol::feature;
 
     fn headers_of(name: &'static str, value: &str) -> HeaderMap {
@@ -189,7 +190,8 @@ mod tests {
     fn a_whole_object_may_have_a_composite_checksum() {
         let whole = |value: &str| {
             let headers = headers_of("x-amz-checksum-crc32", value);
-            let declared = feature::check(&headers, Operation::CompleteMultipartUpload, false)?;
+            let declared =
+                feature::check(&headers, Operation::CompleteMultipartUpload, false, UnsupportedAcl::Refuse)?;
             announced_whole(declared)
         };
         assert_eq!(whole("AAAAAA==").unwrap(), Some(crc32()));

@@ -1,7 +1,7 @@
 //! Access control lists: as in a bucket of AWS with Object Ownership `BucketOwnerEnforced`, its default since
 //! April 2023. They decide nothing, and the only one that is taken gives the owner full control.
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use s3s::dto::{ObjectCannedACL, ObjectOwnership};
 
 use super::code::Code;
@@ -18,6 +18,26 @@ const OTHERS: [&str; 6] = [
     ObjectCannedACL::BUCKET_OWNER_READ,
     "log-delivery-write",
 ];
+
+/// How lists are treated that give access to others than the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnsupportedAcl {
+    /// Refused, as by AWS.
+    Refuse,
+    /// Ignored, together with those that are taken: a write is answered as if it had brought no list, and a
+    /// list that is put is answered 200. Nothing is stored of it.
+    Ignore,
+}
+
+/// Whether a header brings a list or a part of one; named without its `x-amz-`.
+pub(crate) fn is_list(rest: &str) -> bool {
+    rest == "acl" || rest.starts_with("grant-")
+}
+
+/// Whether a list is among the headers.
+pub(crate) fn is_sent(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().strip_prefix("x-amz-").is_some_and(is_list))
+}
 
 /// Judges a list by its name, the value of `x-amz-acl`.
 ///

@@ -5,6 +5,7 @@ use http::HeaderMap;
 use http::header::IF_MATCH;
 use sherd_policy::Resource;
 
+use super::acl::{self, UnsupportedAcl};
 use super::query::Query;
 use crate::access::facts::{FactKinds, TAGGING_DIRECTIVE};
 use crate::access::limits::ACTIONS_MAX;
@@ -18,13 +19,14 @@ pub(super) fn of(
     operation: Operation,
     headers: &HeaderMap,
     query: &Query<'_>,
+    lists: UnsupportedAcl,
 ) -> [Option<&'static str>; ACTIONS_MAX] {
     let row = operation.row();
     if row.resource == ResourceKind::EachKey {
         return [None; ACTIONS_MAX];
     }
     let names_version = query.has("versionId") && !writes_object(operation);
-    let [read, acl, ownership] = further(operation, headers);
+    let [read, acl, ownership] = further(operation, headers, lists);
     let named = |action| of_version(action, names_version);
     [Some(named(row.action)), read.map(named), acl, ownership]
 }
@@ -39,8 +41,9 @@ pub(super) fn resource_of(operation: Operation, target: &Target) -> Resource<'_>
 }
 
 /// The actions that parts of a request need: GetObjectAttributes reads the object, a comparison with an
-/// entity tag shows what the object's is, and access control lists and ownership have actions of their own.
-fn further(operation: Operation, headers: &HeaderMap) -> [Option<&'static str>; 3] {
+/// entity tag shows what the object's is, and access control lists and ownership have actions of their own. A
+/// list that is ignored does nothing that needs a right.
+fn further(operation: Operation, headers: &HeaderMap, lists: UnsupportedAcl) -> [Option<&'static str>; 3] {
     let compares = match operation {
         Operation::GetObjectAttributes => true,
         Operation::PutObject
@@ -53,12 +56,11 @@ fn further(operation: Operation, headers: &HeaderMap) -> [Option<&'static str>; 
         Operation::CreateBucket => Some("s3:PutBucketAcl"),
         operation => writes_object(operation).then_some("s3:PutObjectAcl"),
     };
-    let is_grant = |name: &http::HeaderName| name.as_str().starts_with("x-amz-grant-");
-    let has_acl = || headers.contains_key("x-amz-acl") || headers.keys().any(is_grant);
+    let brings_acl = || lists == UnsupportedAcl::Refuse && acl::is_sent(headers);
     let owns = operation == Operation::CreateBucket && headers.contains_key("x-amz-object-ownership");
     [
         compares.then_some(READ_OBJECT),
-        acl.filter(|_| has_acl()),
+        acl.filter(|_| brings_acl()),
         owns.then_some("s3:PutBucketOwnershipControls"),
     ]
 }
@@ -233,7 +235,9 @@ mod tests {
                     ResourceKind::Bucket | ResourceKind::EachKey => Resource::Bucket("b"),
                     ResourceKind::Object => Resource::Object("b", "k"),
                 };
-                let [Some(action), ..] = of(operation, &headers, &query) else { continue };
+                let [Some(action), ..] = of(operation, &headers, &query, UnsupportedAcl::Refuse) else {
+                    continue;
+                };
                 let name = key.trim_start_matches("s3:").trim_start_matches("x-amz-");
                 let expected = keys_of(operation).iter().any(|start| name.starts_with(start));
                 let is_there = access.check(action, resource, facts).is_ok();

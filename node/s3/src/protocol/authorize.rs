@@ -111,7 +111,8 @@ impl Inner {
             access.check_any([DELETE_OBJECT, of_version(DELETE_OBJECT, true)], target.bucket_name())?;
         }
         let resource = actions::resource_of(operation, target);
-        access.judge(actions::of(operation, asked.headers, asked.query), resource, asked.facts())?;
+        let actions = actions::of(operation, asked.headers, asked.query, self.unsupported_acl);
+        access.judge(actions, resource, asked.facts())?;
         Ok(access)
     }
 

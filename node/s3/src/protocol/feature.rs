@@ -11,7 +11,7 @@ use s3s::dto::StorageClass;
 use sherd_core::limits::METADATA_BYTES_MAX;
 use sherd_core::record::{Checksum, ChecksumAlgorithm};
 
-use super::acl;
+use super::acl::{self, UnsupportedAcl};
 use super::checksum::{self, DeclaredChecksum};
 use super::code::Code;
 use super::refusal::Refusal;
@@ -24,6 +24,7 @@ fn not_implemented(name: &str) -> Refusal {
 }
 
 /// Checks every `x-amz-*` header of a request for `operation`, whose body is followed by a trailer or not.
+/// `lists` says how access control lists are treated.
 ///
 /// # Errors
 /// [`Refusal`]: `NotImplemented` for features that are lacking, `MetadataTooLarge`, and
@@ -32,6 +33,7 @@ pub fn check(
     headers: &HeaderMap,
     operation: Operation,
     has_trailer: bool,
+    lists: UnsupportedAcl,
 ) -> Result<DeclaredChecksum, Refusal> {
     let mut declared = DeclaredChecksum::default();
     let mut metadata_bytes = 0;
@@ -59,7 +61,7 @@ pub fn check(
             check_owner(value)?;
         } else if rest == "account-id" && operation.is_of_account() {
             check_account(value)?;
-        } else {
+        } else if lists == UnsupportedAcl::Refuse || !acl::is_list(rest) {
             judge(rest, value, operation)?;
         }
     }
@@ -294,7 +296,7 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a value"));
         }
-        check(&map, operation, has_trailer(headers))
+        check(&map, operation, has_trailer(headers), UnsupportedAcl::Refuse)
     }
 
     /// Whether the payload of these headers is followed by a trailer.

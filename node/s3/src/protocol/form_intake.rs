@@ -18,6 +18,7 @@ use http_body::Body as HttpBody;
 use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
 use sherd_store::observe::trace;
 
+use super::acl::UnsupportedAcl;
 use super::address::{Address, BadAddress, Level};
 use super::admitted::{AdmittedRequest, check_length, declared_length, declared_md5};
 use super::audited;
@@ -93,7 +94,7 @@ impl Inner {
             None => 0..=PUT_BYTES_MAX,
         };
         trace::name_bucket(&address.bucket);
-        let headers = headers_of(&head.headers, fields)?;
+        let headers = headers_of(&head.headers, fields, self.unsupported_acl)?;
         let key = checked_key(key);
         let mut target = key
             .clone()
@@ -107,7 +108,7 @@ impl Inner {
         let asked =
             AskedOperation { operation, headers: &headers, query: &query, source, asked_ms, form_tags };
         let access = self.authorize(caller, asked, &mut target).await?;
-        let checksum = feature::check(&headers, operation, false)?;
+        let checksum = self.check_features(&headers, operation, false)?;
         let md5 = declared_md5(&headers)?;
         // Bytes of the file if nothing but the end of the form follows it.
         let expected = length.saturating_sub(start.prelude_bytes + end_bytes);
@@ -203,13 +204,13 @@ fn checked_key(key: &str) -> Result<String, Refusal> {
 }
 
 /// The headers of the object: those that the fields stand for. The request's own say nothing of it.
-fn headers_of(head: &HeaderMap, fields: &FormFields) -> Result<HeaderMap, Refusal> {
+fn headers_of(head: &HeaderMap, fields: &FormFields, lists: UnsupportedAcl) -> Result<HeaderMap, Refusal> {
     let is_given = |name: &str| head.contains_key(name) || fields.get(name).is_some();
     if let Some(name) = OF_OTHER_WRITES.into_iter().find(|name| is_given(name)) {
         return Err(Refusal::new(Code::NotImplemented).with("Header", name));
     }
     let mut headers = fields.headers()?;
-    feature::check(head, Operation::PostObject, false)?;
+    feature::check(head, Operation::PostObject, false, lists)?;
     for (name, value) in head {
         let is_of_object = OF_OBJECT.iter().any(|start| name.as_str().starts_with(start));
         if is_of_object && headers.get(name) != Some(value) {
@@ -284,7 +285,7 @@ mod tests {
             ("x-amz-meta-a", "1"),
             ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
         ] {
-            let headers = headers_of(&head(name, value), &fields).expect(name);
+            let headers = headers_of(&head(name, value), &fields, UnsupportedAcl::Refuse).expect(name);
             assert_eq!(headers.get("x-amz-meta-a").expect("the field"), "1");
             assert!(!headers.contains_key(CONTENT_TYPE));
         }
@@ -297,11 +298,14 @@ mod tests {
             ("if-none-match", "*", Code::NotImplemented),
             ("x-amz-copy-source", "/bucket/k", Code::NotImplemented),
         ] {
-            assert_eq!(headers_of(&head(name, value), &fields).expect_err(name).code, code);
+            assert_eq!(
+                headers_of(&head(name, value), &fields, UnsupportedAcl::Refuse).expect_err(name).code,
+                code
+            );
         }
         fields.push("If-None-Match".to_owned(), "*");
-        let refused =
-            headers_of(&HeaderMap::new(), &fields).expect_err("a condition that nothing would judge");
+        let refused = headers_of(&HeaderMap::new(), &fields, UnsupportedAcl::Refuse)
+            .expect_err("a condition that nothing would judge");
         assert_eq!(refused.code, Code::NotImplemented);
     }
 

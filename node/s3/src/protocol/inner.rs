@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use sherd_core::env::Clock;
 
+use super::acl::UnsupportedAcl;
 use super::body::BodyTimeouts;
 use super::context::RequestId;
 use super::cors::CorsLookup;
@@ -33,6 +34,8 @@ pub struct Config {
     pub request_id_seed: u64,
     /// Whether URLs that are presigned with Signature Version 2 are taken.
     pub sigv2_presigned: bool,
+    /// How access control lists are treated that give access to others than the owner.
+    pub unsupported_acl: UnsupportedAcl,
     /// Limits of a request.
     pub limits: Limits,
 }
@@ -43,6 +46,7 @@ pub(super) struct Inner {
     pub(super) region: HeaderValue,
     pub(super) host_id: HeaderValue,
     pub(super) limits: Limits,
+    pub(super) unsupported_acl: UnsupportedAcl,
     body_idle: LivePeriod,
     pub(super) verifier: Verifier,
     pub(super) authorizer: Arc<Authorizer>,
@@ -63,7 +67,8 @@ impl Inner {
         clock: Arc<dyn Clock>,
         operations: Arc<dyn Operations>,
     ) -> Self {
-        let Config { region, domains, host_id, request_id_seed, sigv2_presigned, limits } = config;
+        let Config { region, domains, host_id, request_id_seed, sigv2_presigned, unsupported_acl, limits } =
+            config;
         let visible: String = host_id.chars().filter(char::is_ascii_graphic).collect();
         Self {
             domains,
@@ -77,6 +82,7 @@ impl Inner {
             verifier: Verifier::new(&region, credentials, clock).with_sigv2_presigned(sigv2_presigned),
             authorizer: Arc::new(Authorizer::new(&region)),
             operations,
+            unsupported_acl,
             request_number: AtomicU64::new(request_id_seed),
             limits,
         }

@@ -145,7 +145,7 @@ impl Inner {
         let asked_ms = self.verifier.now_ms();
         let asked = AskedOperation { operation, headers, query: &query, source, asked_ms, form_tags: None };
         let access = self.authorize(caller, asked, &mut target).await?;
-        let checksum = feature::check(&parts.headers, operation, payload.has_trailer())?;
+        let checksum = self.check_features(&parts.headers, operation, payload.has_trailer())?;
         let framing = payload.is_framed().then(|| ChunkedFraming {
             signer: frames,
             trailer: checksum.trailer,
@@ -175,6 +175,16 @@ impl Inner {
             outcome,
             room,
         })
+    }
+
+    /// Checks the `x-amz-*` headers of a request.
+    pub(super) fn check_features(
+        &self,
+        headers: &HeaderMap,
+        operation: Operation,
+        has_trailer: bool,
+    ) -> Result<DeclaredChecksum, Refusal> {
+        feature::check(headers, operation, has_trailer, self.unsupported_acl)
     }
 
     /// Takes the body in.

@@ -61,6 +61,7 @@ use intake::Proof;
 use refusal::{Refusal, Side};
 use respond::RespondContext;
 
+pub use acl::UnsupportedAcl;
 pub use inner::Config;
 pub use limits::Limits;
 

@@ -3,6 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::operations::Operation;
+use crate::protocol::acl::UnsupportedAcl;
 use crate::protocol::feature;
 
 use super::root;
@@ -19,7 +20,9 @@ const ASKING: &[(&str, &str)] = &[
 fn refused(operation: Operation, name: &str, value: &str) -> Option<&'static str> {
     let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
     let headers = HeaderMap::from_iter([(name, HeaderValue::from_str(value).expect("a value"))]);
-    feature::check(&headers, operation, false).err().map(|refusal| refusal.code.name())
+    feature::check(&headers, operation, false, UnsupportedAcl::Refuse)
+        .err()
+        .map(|refusal| refusal.code.name())
 }
 
 /// The texts between backticks.

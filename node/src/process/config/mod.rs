@@ -37,13 +37,16 @@ use self::credentials::{Credentials, RootPairs};
 use self::error::{ConfigError, InvalidValue};
 use self::limits::PROXY_NETWORKS_MAX;
 use self::nodes::ClusterConfig;
-use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, TlsSettings, UpkeepSettings};
+use self::settings::{
+    AuthSettings, EtagForm, LimitSettings, LogSettings, S3Settings, Settings, TlsSettings, UpkeepSettings,
+};
 use self::source::Sources;
 use crate::audit::AuditTarget;
 use crate::log::{Log, LogFormat, parse_level};
 use crate::server::limits::{HEAD_TIMEOUT, ROOMY_CONNECTIONS_MAX};
 use crate::server::{ListenerLimits, TrustedProxies};
 use sherd_net::tls::CertificateFiles;
+use sherd_s3::protocol::UnsupportedAcl;
 use sherd_store::iam::MasterKey;
 use sherd_store::machine::quantity::{ByteSize, Period};
 
@@ -93,8 +96,8 @@ pub struct Config {
     pub credentials_file: Option<PathBuf>,
     /// The key under which secrets of access keys are kept.
     pub master_key: Option<MasterKey>,
-    /// Whether URLs presigned with Signature Version 2 are taken.
-    pub sigv2_presigned: bool,
+    /// How S3 is served.
+    pub s3: S3Config,
     /// When a write is answered.
     pub durability: Durability,
     /// The form of an object's `ETag`.
@@ -119,6 +122,26 @@ pub struct Config {
     pub shutdown_delay: Duration,
     /// How long requests under way may take to end at shutdown.
     pub shutdown_timeout: Duration,
+}
+
+/// How S3 is served, where that is a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct S3Config {
+    /// Whether URLs presigned with Signature Version 2 are taken.
+    pub sigv2_presigned: bool,
+    /// How access control lists are treated that give access to others than the owner.
+    pub unsupported_acl: UnsupportedAcl,
+}
+
+impl S3Config {
+    fn of(s3: S3Settings, auth: AuthSettings) -> Self {
+        let S3Settings { unsupported_acl } = s3;
+        let AuthSettings { sigv2_presigned } = auth;
+        Self {
+            sigv2_presigned: sigv2_presigned.unwrap_or(true),
+            unsupported_acl: unsupported_acl.map_or(UnsupportedAcl::Refuse, UnsupportedAcl::from),
+        }
+    }
 }
 
 /// The limits of the S3 listener.
@@ -200,6 +223,7 @@ impl Config {
             shutdown_delay,
             shutdown_timeout,
             tls,
+            s3,
             auth,
             cluster,
             limits,
@@ -217,7 +241,6 @@ impl Config {
             (listen.unwrap_or(loopback(S3_PORT)), admin_listen.unwrap_or(loopback(ADMIN_PORT)));
         judge.addresses(listen, admin_listen, iam_listen, cluster.as_ref())?;
         let (region, domains) = (judge.region(region)?, judge.domains(domains.unwrap_or_default().0)?);
-        let trusted_proxies = judge.trusted_proxies(&trusted_proxies.unwrap_or_default().0)?;
         let (credentials, credentials_file) = judge.root_credentials(credentials, credentials_file)?;
 
         Ok(Self {
@@ -232,12 +255,12 @@ impl Config {
             formed,
             region,
             domains,
-            trusted_proxies,
+            trusted_proxies: judge.trusted_proxies(&trusted_proxies.unwrap_or_default().0)?,
             audit: audit_log.map(|path| judge.audit_log(path)).transpose()?,
             credentials,
             credentials_file,
             master_key: master_key_file.map(|path| own_master_key(&path)).transpose()?,
-            sigv2_presigned: auth.sigv2_presigned.unwrap_or(true),
+            s3: S3Config::of(s3, auth),
             durability: durability.map_or(Durability::Fsync, Durability::from),
             etag: etag.unwrap_or(EtagForm::Md5),
             inline_bytes_max: judge.bytes_32("inline_max", inline_max, INLINE_BYTES_MAX)?,

@@ -88,6 +88,9 @@ pub struct Settings {
     /// Table `[tls]`.
     #[command(flatten)]
     pub tls: TlsSettings,
+    /// Table `[s3]`.
+    #[command(flatten)]
+    pub s3: S3Settings,
     /// Table `[auth]`.
     #[command(flatten)]
     pub auth: AuthSettings,
@@ -116,6 +119,16 @@ pub struct TlsSettings {
     /// The key of that certificate, closed to others
     #[arg(id = "tls_key", long = "tls-key", env = "SHERD_TLS_KEY", value_name = "FILE")]
     pub key: Option<PathBuf>,
+}
+
+/// Table `[s3]`: where S3 is served otherwise than AWS does.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct S3Settings {
+    /// Whether access control lists that give access to others than the owner are refused, as by AWS, or
+    /// ignored: applications send public-read by default [default: refuse]
+    #[arg(long = "s3-unsupported-acl", env = "SHERD_S3_UNSUPPORTED_ACL", value_name = "MODE")]
+    pub unsupported_acl: Option<UnsupportedAcl>,
 }
 
 /// Table `[auth]`: which signatures are taken beside Signature Version 4.
@@ -262,6 +275,25 @@ impl From<Durability> for sherd_volume::options::Durability {
     }
 }
 
+/// How access control lists are treated that give access to others than the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnsupportedAcl {
+    /// 400 AccessControlListNotSupported.
+    Refuse,
+    /// As if none had been sent.
+    Ignore,
+}
+
+impl From<UnsupportedAcl> for sherd_s3::protocol::UnsupportedAcl {
+    fn from(written: UnsupportedAcl) -> Self {
+        match written {
+            UnsupportedAcl::Refuse => Self::Refuse,
+            UnsupportedAcl::Ignore => Self::Ignore,
+        }
+    }
+}
+
 /// What the `ETag` of an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -327,6 +359,7 @@ impl Settings {
             shutdown_delay: self.shutdown_delay.or(lower.shutdown_delay),
             shutdown_timeout: self.shutdown_timeout.or(lower.shutdown_timeout),
             tls: TlsSettings { cert: self.tls.cert.or(lower.tls.cert), key: self.tls.key.or(lower.tls.key) },
+            s3: S3Settings { unsupported_acl: self.s3.unsupported_acl.or(lower.s3.unsupported_acl) },
             auth: AuthSettings { sigv2_presigned: self.auth.sigv2_presigned.or(lower.auth.sigv2_presigned) },
             cluster: ClusterSettings {
                 id: self.cluster.id.or(lower.cluster.id),

@@ -107,6 +107,7 @@ mod tests {
             "SHERD_DURABILITY" => "none",
             "SHERD_ETAG" => "fast",
             "SHERD_AUTH_SIGV2_PRESIGNED" => "true",
+            "SHERD_S3_UNSUPPORTED_ACL" => "ignore",
             "SHERD_LOG_FORMAT" => "json",
             name if ["TIMEOUT", "DELAY", "AFTER", "GRACE", "PERIOD", "REQUEST"]
                 .iter()

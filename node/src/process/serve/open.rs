@@ -244,7 +244,8 @@ pub fn protocol(
         domains: config.domains.clone(),
         host_id: format!("{:016x}", rng.next_u64()),
         request_id_seed: rng.next_u64(),
-        sigv2_presigned: config.sigv2_presigned,
+        sigv2_presigned: config.s3.sigv2_presigned,
+        unsupported_acl: config.s3.unsupported_acl,
         limits,
     };
     Gateway::serve(store.objects().clone(), store.iam().clone(), protocol, Arc::new(credentials), clock)
