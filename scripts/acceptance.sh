@@ -44,7 +44,7 @@ check() {
 # Starts the node and takes its addresses from what it prints.
 start() {
   : >"$work/out"
-  "$node" dev --dir "$work/data" --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 >"$work/out" 2>>"$work/log" &
+  "$node" dev --log --dir "$work/data" --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 >"$work/out" 2>>"$work/log" &
   pid=$!
   local deadline=$((SECONDS + 60))
   until grep -q 'Admin listening on' "$work/out"; do

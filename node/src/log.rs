@@ -56,10 +56,18 @@ pub fn parse_level(level: &str) -> Result<EnvFilter, ParseError> {
 ///
 /// Called once by the binary; what the process logged before it is lost.
 pub fn start(log: &Log) -> LevelFilters {
+    start_to(log, io::stderr)
+}
+
+/// As [`start`], but to `writer`.
+pub fn start_to<W>(log: &Log, writer: W) -> LevelFilters
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
     let filters = LevelFilters::of(&log.level);
     let started = match log.format {
-        LogFormat::Text => text(filters.clone(), io::stderr).try_init().is_ok(),
-        LogFormat::Json => json(filters.clone(), io::stderr).try_init().is_ok(),
+        LogFormat::Text => text(filters.clone(), writer).try_init().is_ok(),
+        LogFormat::Json => json(filters.clone(), writer).try_init().is_ok(),
     };
     // A second start in one process keeps the first one's form.
     if started {

@@ -6,17 +6,22 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use sherd_node::log;
+use sherd_node::log::{self, LevelFilters, Log};
 use sherd_node::process::ca::ca;
+use sherd_node::process::ci::server;
+use sherd_node::process::ci::{self, CiError, Environment, LoneNode};
 use sherd_node::process::cli::{self, Command, DevArgs, ServeArgs};
 use sherd_node::process::config::Config;
 use sherd_node::process::config::credentials::Credentials;
 use sherd_node::process::config::error::ConfigError;
 use sherd_node::process::config::files::ConfigFiles;
 use sherd_node::process::config::source::Sources;
+use sherd_node::process::config::variables::Variables;
+use sherd_node::process::dev::lines::LogWriter;
 use sherd_node::process::dev::supervisor::supervise;
-use sherd_node::process::dev::variables::{Variables, unused};
+use sherd_node::process::dev::variables::{undecided, unused};
 use sherd_node::process::exit::Exit;
+use sherd_node::process::health::health;
 use sherd_node::process::inspect::inspect;
 use sherd_node::process::probe::probe;
 use sherd_node::process::serve::follow::FollowedConfig;
@@ -40,11 +45,24 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => error.exit(),
     };
-    if matches!(command, Command::Dev(_) | Command::Serve(_)) {
+    if matches!(command, Command::Dev(_) | Command::Ci(_) | Command::Server(_) | Command::Serve(_)) {
         copies::tune();
     }
     match command {
         Command::Dev(arguments) => develop(arguments),
+        Command::Ci(arguments) => {
+            alone(|environment, variables| ci::prepare(*arguments, environment, variables, &SystemRng))
+        }
+        Command::Server(arguments) => {
+            alone(|environment, variables| server::prepare(*arguments, environment, variables, &SystemRng))
+        }
+        Command::Health(arguments) => match health(&arguments) {
+            Ok(()) => {
+                print("ready\n");
+                Exit::Done.into()
+            }
+            Err(error) => fail(Exit::Failed, &error),
+        },
         Command::Serve(arguments) => serve(*arguments, sources),
         Command::Inspect(mut arguments) => match working_directory::leave(&mut arguments.directories) {
             Ok(()) => inspect(&arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
@@ -75,7 +93,26 @@ fn serve(arguments: ServeArgs, sources: Sources) -> ExitCode {
         return fail(Exit::Failed, &error);
     }
     match configure(arguments, sources) {
-        Ok((config, followed)) => start(config, Some(followed), |addresses| print(&listening(addresses))),
+        Ok((config, followed)) => {
+            start(config, Some(followed), log::start, |addresses| print(&listening(addresses)))
+        }
+        Err(error) => fail(Exit::Refused, &error),
+    }
+}
+
+/// Runs a node that stores alone, made of the environment.
+fn alone(make: impl FnOnce(Environment<'_>, Variables) -> Result<LoneNode, CiError>) -> ExitCode {
+    let variables = match Variables::read() {
+        Ok(variables) => variables,
+        Err(error) => error.exit(),
+    };
+    let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    let variable = |name: &str| std::env::var(name).ok();
+    match make(Environment { variable: &variable, names: &names }, variables) {
+        Ok(node) => {
+            print(&node.first_line);
+            start(node.config.clone(), None, log::start, |addresses| print(&node.ready(addresses)))
+        }
         Err(error) => fail(Exit::Refused, &error),
     }
 }
@@ -86,18 +123,29 @@ fn develop(arguments: DevArgs) -> ExitCode {
         let _nobody_reads = writeln!(std::io::stderr(), "sherd-node: {unused}");
     }
     let variables = match Variables::read() {
-        Ok(variables) => variables,
+        Ok(variables) => undecided(variables),
         Err(error) => error.exit(),
     };
     if let Some(count) = arguments.nodes {
         return develop_cluster(arguments, count, &variables);
     }
-    match dev::prepare(arguments, variables, &SystemRng) {
-        Ok(dev) => start(dev.config.clone(), None, |addresses| {
-            print(&format!("{}{}", listening(addresses), dev.example(addresses.s3, addresses.iam)));
-        }),
-        Err(error) => fail(Exit::Refused, &error),
-    }
+    let (dir, show_log) = (arguments.dir.clone(), arguments.show_log);
+    let dev = match dev::prepare(arguments, variables, &SystemRng) {
+        Ok(dev) => dev,
+        Err(error) => return fail(Exit::Refused, &error),
+    };
+    let writer = match LogWriter::of_node(&dir, show_log) {
+        Ok(writer) => writer,
+        Err(error) => return fail(Exit::Failed, &error),
+    };
+    let start_log = |log: &Log| log::start_to(log, move || writer.clone());
+    start(dev.config.clone(), None, start_log, |addresses| {
+        let (listening, example) = (listening(addresses), dev.example(addresses.s3, addresses.iam));
+        print(&format!(
+            "{listening}{example}\nThe log is {}; --log shows it here.\n",
+            dir.join("log").display()
+        ));
+    })
 }
 
 fn develop_cluster(arguments: DevArgs, count: u8, variables: &Variables) -> ExitCode {
@@ -109,7 +157,7 @@ fn develop_cluster(arguments: DevArgs, count: u8, variables: &Variables) -> Exit
     if let Err(error) = working_directory::leave(&mut []) {
         return fail(Exit::Failed, &error);
     }
-    log::start(cluster.log());
+    log::start_to(cluster.log(), || LogWriter::Terminal);
     match supervise(&cluster, || print(&cluster.announcement())) {
         Ok(()) => Exit::Done.into(),
         Err(error) => {
@@ -129,12 +177,17 @@ fn configure(arguments: ServeArgs, sources: Sources) -> Result<(Config, Followed
     Ok((Config { vouch, ..config }, FollowedConfig::new(files, texts, start)))
 }
 
-fn start(config: Config, followed: Option<FollowedConfig>, announce: impl FnOnce(Addresses)) -> ExitCode {
+fn start(
+    config: Config,
+    followed: Option<FollowedConfig>,
+    start_log: impl FnOnce(&Log) -> LevelFilters,
+    announce: impl FnOnce(Addresses),
+) -> ExitCode {
     // Paths of the configuration are absolute, and its files are read.
     if let Err(error) = working_directory::leave(&mut []) {
         return fail(Exit::Failed, &error);
     }
-    let levels = log::start(&config.log);
+    let levels = start_log(&config.log);
     match run(config, levels, followed, announce) {
         Ok(()) => Exit::Done.into(),
         Err(error) => fail(error.exit(), &error),

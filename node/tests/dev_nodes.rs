@@ -30,7 +30,8 @@ impl Cluster {
         // The supervisor decides where its nodes listen; other settings of the environment reach them.
         command.arg(dir).env("SHERD_LISTEN", "1.2.3.4:1").env("SHERD_AUDIT_LOG", dir.join("audit"));
         command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.stderr(Stdio::null()).spawn().expect("the binary was built");
+        let terminal = std::fs::File::create(dir.join("terminal")).expect("a new file");
+        let mut child = command.stderr(terminal).spawn().expect("the binary was built");
         let lines = BufReader::new(child.stdout.take().expect("piped"));
         let mut cluster = Self { child, lines, dir: dir.to_owned() };
         assert_eq!(cluster.line(), ["node", "S3", "admin", "IAM", "nodes"]);
@@ -53,6 +54,15 @@ impl Cluster {
         let text =
             std::fs::read_to_string(self.dir.join(node).join("pid")).expect("it is replaced as a whole");
         text.trim().parse().expect("a number")
+    }
+
+    /// Everything that stood on the terminal beside the announcement.
+    fn terminal(&self) -> String {
+        std::fs::read_to_string(self.dir.join("terminal")).expect("text")
+    }
+
+    fn log(&self, node: &str) -> String {
+        std::fs::read_to_string(self.dir.join(node).join("log")).expect("text")
     }
 
     fn hold(&self) -> PathBuf {
@@ -98,6 +108,15 @@ fn nodes_come_back_unless_they_are_held_down_and_end_in_order() {
     until("another process", || cluster.pid("n1") != first);
     let second = cluster.pid("n1");
     until("it runs", || is_running(second));
+    // The terminal has what a person needs, and the file the rest.
+    until("it serves", || cluster.terminal().contains("n1 | serves again\n"));
+    let terminal = cluster.terminal();
+    assert!(
+        terminal.contains("node ended; it starts again") && terminal.contains("node=\"n1\""),
+        "{terminal}"
+    );
+    assert!(!terminal.contains("INFO") && !terminal.contains("volume state"), "{terminal}");
+    assert!(cluster.log("n1").contains("serving") && cluster.log("n2").contains("volume state"));
 
     std::fs::write(cluster.hold(), "").expect("the folder is mine");
     let begin = Instant::now();

@@ -1,6 +1,6 @@
 //! The state that every operation works on.
 
-use crate::protocol::UnsupportedAcl;
+use crate::protocol::acl::UnsupportedAcl;
 use sherd_store::iam::Iam;
 use sherd_store::object::Objects;
 
@@ -14,22 +14,11 @@ pub struct Gateway {
     pub(super) iam: Iam,
     pub(super) region: String,
     pub(super) unsupported_acl: UnsupportedAcl,
+    pub(super) reserved_buckets: &'static [&'static str],
 }
 
 impl std::fmt::Debug for Gateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gateway").field("region", &self.region).finish_non_exhaustive()
-    }
-}
-
-impl Gateway {
-    /// Serves `objects` and the account as a region.
-    pub fn new(
-        objects: Objects,
-        iam: Iam,
-        region: impl Into<String>,
-        unsupported_acl: UnsupportedAcl,
-    ) -> Self {
-        Self { objects, iam, region: region.into(), unsupported_acl }
     }
 }

@@ -53,7 +53,8 @@ impl Gateway {
         credentials: Arc<dyn Credentials>,
         clock: Arc<dyn Clock>,
     ) -> Protocol {
-        let gateway = Self::new(objects, iam, config.region.clone(), config.unsupported_acl);
+        let &Config { ref region, unsupported_acl, reserved_buckets, .. } = &config;
+        let gateway = Self { objects, iam, region: region.clone(), unsupported_acl, reserved_buckets };
         Protocol::new(config, credentials, clock, Arc::new(gateway))
     }
 }

@@ -7,8 +7,11 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::process::ca::CaArgs;
+use crate::process::ci::CiArgs;
+use crate::process::ci::server::ServerArgs;
 use crate::process::config::settings::{LogSettings, Settings};
 use crate::process::config::source::Sources;
+use crate::process::health::HealthArgs;
 use crate::process::inspect::InspectArgs;
 use crate::process::probe::ProbeArgs;
 use crate::process::status::StatusArgs;
@@ -27,6 +30,23 @@ struct Cli {
 pub enum Command {
     /// Run a node for trying out: makes its volumes and its credentials, and prints how to use it
     Dev(DevArgs),
+    /// Run a node for tests: nothing is durable, keys and buckets come from the environment
+    #[command(
+        long_about = "Run a node for tests: nothing is durable, keys and buckets come from the environment.\n\n\
+            Its first line says where the volumes are, a line `ready` that S3 is served and the buckets are there.\n\
+            Variables: docs/ci.md.",
+        after_help = EXIT_CODES
+    )]
+    Ci(Box<CiArgs>),
+    /// Run a durable node by the command line of `minio server`
+    #[command(
+        long_about = "Run a durable node by the command line of `minio server`.\n\n\
+            Keys come from MINIO_ROOT_USER and MINIO_ROOT_PASSWORD. The data is not MinIO's. docs/ci.md.",
+        after_help = EXIT_CODES
+    )]
+    Server(Box<ServerArgs>),
+    /// Say whether the node of this machine is ready
+    Health(HealthArgs),
     /// Run a node as configured by a file, variables and flags
     #[command(
         long_about = "Run a node as configured by a file, variables and flags.\n\n\
@@ -87,6 +107,9 @@ pub struct DevArgs {
     /// the S3 port plus 100, on the loopback]
     #[arg(long, value_name = "ADDRESS", requires = "nodes")]
     pub node_listen: Option<SocketAddr>,
+    /// Show on the terminal what goes to the log of each node
+    #[arg(id = "show_log", long = "log", env = "SHERD_DEV_LOG")]
+    pub show_log: bool,
     /// What is logged.
     #[command(flatten)]
     pub log: LogSettings,

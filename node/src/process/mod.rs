@@ -3,9 +3,11 @@
 
 pub mod ca;
 pub mod cli;
+pub mod ci;
 pub mod config;
 pub mod dev;
 pub mod exit;
+pub mod health;
 pub mod inspect;
 pub mod node_client;
 pub mod copies;

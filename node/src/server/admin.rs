@@ -82,20 +82,40 @@ fn answer<B>(
     }
     match path {
         "/metrics" => plain(StatusCode::OK, metrics::CONTENT_TYPE, scrape.encode(metrics)),
-        "/health/live" => plain(StatusCode::OK, "application/json", "{\"live\":true}\n"),
-        "/health/serving" => {
-            let state = health.serving();
-            probe(state.serving, &state)
-        }
-        "/health/ready" => {
-            let readiness = health.readiness();
-            probe(readiness.ready, &readiness)
-        }
+        "/health/live" => health_answer(HealthPath::Live, health),
+        "/health/serving" => health_answer(HealthPath::Serving, health),
+        "/health/ready" => health_answer(HealthPath::Ready, health),
         _ => plain(
             StatusCode::NOT_FOUND,
             "text/plain",
             "here are /metrics, /health/live, /health/serving and /health/ready\n",
         ),
+    }
+}
+
+/// The kinds of health that are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HealthPath {
+    /// Whether the process answers.
+    Live,
+    /// Whether reads are served.
+    Serving,
+    /// Whether reads and writes are.
+    Ready,
+}
+
+/// The answer to a question about health.
+pub(super) fn health_answer(asked: HealthPath, health: &Health) -> Response<Full<Bytes>> {
+    match asked {
+        HealthPath::Live => plain(StatusCode::OK, "application/json", "{\"live\":true}\n"),
+        HealthPath::Serving => {
+            let state = health.serving();
+            probe(state.serving, &state)
+        }
+        HealthPath::Ready => {
+            let readiness = health.readiness();
+            probe(readiness.ready, &readiness)
+        }
     }
 }
 

@@ -192,7 +192,7 @@ where
 }
 
 /// A copy of a request's head.
-fn head_of(request: &Request<RequestBody>) -> Parts {
+pub(super) fn head_of(request: &Request<RequestBody>) -> Parts {
     let mut head = Request::new(()).into_parts().0;
     head.method = request.method().clone();
     head.uri = request.uri().clone();

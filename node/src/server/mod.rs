@@ -10,6 +10,7 @@
 pub(crate) mod limits;
 pub mod admin;
 pub mod iam;
+pub mod health_paths;
 mod admission;
 mod body_place;
 mod waiting_bodies;

@@ -242,6 +242,8 @@ impl Stopped {
         }
         match &self.how {
             How::Dev => {
+                // No flag, which an older build would refuse.
+                command.env("SHERD_DEV_LOG", "true");
                 command.args(["dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--dir"]);
                 command.arg(self.data()).args(["--volumes", &self.volume_count.to_string()]);
             }

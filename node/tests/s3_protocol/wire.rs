@@ -81,6 +81,7 @@ pub(crate) fn protocol_over(
         request_id_seed: 7,
         sigv2_presigned: true,
         unsupported_acl: UnsupportedAcl::Refuse,
+        reserved_buckets: &[],
         limits,
     };
     Protocol::new(config, credentials, Arc::new(clock), operations)

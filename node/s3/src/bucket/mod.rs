@@ -92,6 +92,10 @@ pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<R
         document.as_deref().map(document::of).transpose()?;
     typed::flag(&request.headers, "x-amz-bucket-object-lock-enabled")?;
     let name = names::new_bucket(request.target.bucket_name())?;
+    if gateway.reserved_buckets.contains(&name.as_str()) {
+        let message = "The bucket name is reserved: the store answers health probes at its paths";
+        return Err(Refusal::says(Code::InvalidBucketName, message).into());
+    }
     let tags = document.map_or(Ok(Vec::new()), |bytes| tags::of_new_bucket(&bytes))?;
     let configuration = configuration.unwrap_or_default();
     if configuration.bucket.is_some() || configuration.location.is_some() {

@@ -163,6 +163,7 @@ pub(crate) static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
         request_id_seed: 1,
         sigv2_presigned: true,
         unsupported_acl: UnsupportedAcl::Refuse,
+        reserved_buckets: &[],
         limits: Limits::default(),
     };
     let credentials = StaticCredentials::single("AKID", Secret::new(SECRET));

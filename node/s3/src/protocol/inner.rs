@@ -4,20 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use sherd_core::env::Clock;
 
 use super::acl::UnsupportedAcl;
 use super::body::BodyTimeouts;
+use super::checksum::DeclaredChecksum;
 use super::context::RequestId;
 use super::cors::CorsLookup;
+use super::feature;
 use super::lacking::LackingFeatures;
 use super::limits::{FORMS_ARRIVING_MAX, Limits};
+use super::refusal::Refusal;
 use super::room::XmlRoom;
 use crate::access::Authorizer;
 use crate::auth::Credentials;
 use crate::auth::verifier::Verifier;
-use crate::operations::Operations;
+use crate::operations::{Operation, Operations};
 use sherd_store::machine::quantity::LivePeriod;
 use sherd_store::machine::unproven::UnprovenLane;
 
@@ -36,6 +39,8 @@ pub struct Config {
     pub sigv2_presigned: bool,
     /// How access control lists are treated that give access to others than the owner.
     pub unsupported_acl: UnsupportedAcl,
+    /// Buckets that are not made: requests for their objects are answered before they come here.
+    pub reserved_buckets: &'static [&'static str],
     /// Limits of a request.
     pub limits: Limits,
 }
@@ -67,8 +72,16 @@ impl Inner {
         clock: Arc<dyn Clock>,
         operations: Arc<dyn Operations>,
     ) -> Self {
-        let Config { region, domains, host_id, request_id_seed, sigv2_presigned, unsupported_acl, limits } =
-            config;
+        let Config {
+            region,
+            domains,
+            host_id,
+            request_id_seed,
+            sigv2_presigned,
+            unsupported_acl,
+            limits,
+            reserved_buckets: _,
+        } = config;
         let visible: String = host_id.chars().filter(char::is_ascii_graphic).collect();
         Self {
             domains,
@@ -86,6 +99,19 @@ impl Inner {
             request_number: AtomicU64::new(request_id_seed),
             limits,
         }
+    }
+
+    /// Checks the `x-amz-*` headers of a request.
+    ///
+    /// # Errors
+    /// As [`feature::check`].
+    pub(super) fn check_features(
+        &self,
+        headers: &HeaderMap,
+        operation: Operation,
+        has_trailer: bool,
+    ) -> Result<DeclaredChecksum, Refusal> {
+        feature::check(headers, operation, has_trailer, self.unsupported_acl)
     }
 
     /// Returns the times of a body that begins at this moment.

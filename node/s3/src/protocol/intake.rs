@@ -38,7 +38,6 @@ use super::aws_chunked::ChunkedFraming;
 use super::body::{BodyArrival, BodyOutcome, CheckedBody, CollectedBody, TransportError, collect};
 use super::checksum::{self, DeclaredChecksum};
 use super::code::Code;
-use super::feature;
 use super::inner::Inner;
 use super::limits::Limits;
 use super::query::Query;
@@ -175,16 +174,6 @@ impl Inner {
             outcome,
             room,
         })
-    }
-
-    /// Checks the `x-amz-*` headers of a request.
-    pub(super) fn check_features(
-        &self,
-        headers: &HeaderMap,
-        operation: Operation,
-        has_trailer: bool,
-    ) -> Result<DeclaredChecksum, Refusal> {
-        feature::check(headers, operation, has_trailer, self.unsupported_acl)
     }
 
     /// Takes the body in.

@@ -97,6 +97,11 @@ impl Protocol {
         }
     }
 
+    /// Whether the host of a request names a bucket, or the address of the request is malformed.
+    pub fn names_bucket(&self, head: &Parts) -> bool {
+        !Address::of(head, &self.inner.domains).is_ok_and(|address| address.host_bucket.is_none())
+    }
+
     /// The answer to a head that cannot be read as a request, or to a request that has no place. It has an id
     /// of its own, as every answer has.
     pub fn refuse(&self, refusal: &Refusal) -> Response<Bytes> {

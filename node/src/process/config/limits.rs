@@ -10,6 +10,8 @@ pub(crate) const LABEL_BYTES_MAX: usize = 63;
 pub(crate) const HOST_BYTES_MAX: usize = 253;
 /// Networks of trusted proxies: each request from a proxy is compared with all, up to 33 times.
 pub(crate) const PROXY_NETWORKS_MAX: usize = 256;
+/// Buckets that a node makes at its start: some tens of milliseconds each, before S3 is served.
+pub(crate) const FIRST_BUCKETS_MAX: usize = 256;
 /// Volumes of one node at most; a machine with more disks than this is not built, a typing
 /// mistake in a range is.
 pub(crate) const VOLUMES_MAX: usize = 1024;

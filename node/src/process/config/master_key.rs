@@ -7,6 +7,9 @@ use sherd_store::iam::MasterKey;
 
 use super::private_file::{self, PrivateFileError};
 
+/// The name of a file that is made.
+pub(crate) const FILE: &str = "master.key";
+
 /// The file of the master key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidMasterKey {

@@ -7,9 +7,11 @@
 pub mod nodes;
 pub mod credentials;
 pub mod files;
+pub mod first_buckets;
 pub mod hot;
 pub mod master_key;
 pub mod private_file;
+pub mod directory;
 pub mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -18,6 +20,7 @@ mod origin;
 pub mod pattern;
 pub mod settings;
 pub mod source;
+pub mod variables;
 pub mod volumes;
 
 use std::fmt::Display;
@@ -35,6 +38,7 @@ use sherd_volume::options::Durability;
 
 use self::credentials::{Credentials, RootPairs};
 use self::error::{ConfigError, InvalidValue};
+use self::first_buckets::FirstBucket;
 use self::limits::PROXY_NETWORKS_MAX;
 use self::nodes::ClusterConfig;
 use self::settings::{
@@ -125,21 +129,27 @@ pub struct Config {
 }
 
 /// How S3 is served, where that is a choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct S3Config {
     /// Whether URLs presigned with Signature Version 2 are taken.
     pub sigv2_presigned: bool,
     /// How access control lists are treated that give access to others than the owner.
     pub unsupported_acl: UnsupportedAcl,
+    /// Whether health is answered on the S3 listener.
+    pub health_paths: bool,
+    /// Buckets that are made before S3 is served.
+    pub first_buckets: Vec<FirstBucket>,
 }
 
 impl S3Config {
-    fn of(s3: S3Settings, auth: AuthSettings) -> Self {
-        let S3Settings { unsupported_acl } = s3;
-        let AuthSettings { sigv2_presigned } = auth;
+    fn of(s3: &S3Settings, auth: &AuthSettings) -> Self {
+        let &S3Settings { unsupported_acl, health_paths } = s3;
+        let &AuthSettings { sigv2_presigned } = auth;
         Self {
             sigv2_presigned: sigv2_presigned.unwrap_or(true),
             unsupported_acl: unsupported_acl.map_or(UnsupportedAcl::Refuse, UnsupportedAcl::from),
+            health_paths: health_paths.unwrap_or(false),
+            first_buckets: Vec::new(),
         }
     }
 }
@@ -260,7 +270,7 @@ impl Config {
             credentials,
             credentials_file,
             master_key: master_key_file.map(|path| own_master_key(&path)).transpose()?,
-            s3: S3Config::of(s3, auth),
+            s3: S3Config::of(&s3, &auth),
             durability: durability.map_or(Durability::Fsync, Durability::from),
             etag: etag.unwrap_or(EtagForm::Md5),
             inline_bytes_max: judge.bytes_32("inline_max", inline_max, INLINE_BYTES_MAX)?,

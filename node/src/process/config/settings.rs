@@ -129,6 +129,10 @@ pub struct S3Settings {
     /// ignored: applications send public-read by default [default: refuse]
     #[arg(long = "s3-unsupported-acl", env = "SHERD_S3_UNSUPPORTED_ACL", value_name = "MODE")]
     pub unsupported_acl: Option<UnsupportedAcl>,
+    /// Whether the S3 listener answers /health/live, /health/ready and MinIO's /minio/health/live without a
+    /// signature; no buckets of these first names are made then [default: false]
+    #[arg(long = "s3-health-paths", env = "SHERD_S3_HEALTH_PATHS", value_name = "BOOL")]
+    pub health_paths: Option<bool>,
 }
 
 /// Table `[auth]`: which signatures are taken beside Signature Version 4.
@@ -359,7 +363,10 @@ impl Settings {
             shutdown_delay: self.shutdown_delay.or(lower.shutdown_delay),
             shutdown_timeout: self.shutdown_timeout.or(lower.shutdown_timeout),
             tls: TlsSettings { cert: self.tls.cert.or(lower.tls.cert), key: self.tls.key.or(lower.tls.key) },
-            s3: S3Settings { unsupported_acl: self.s3.unsupported_acl.or(lower.s3.unsupported_acl) },
+            s3: S3Settings {
+                unsupported_acl: self.s3.unsupported_acl.or(lower.s3.unsupported_acl),
+                health_paths: self.s3.health_paths.or(lower.s3.health_paths),
+            },
             auth: AuthSettings { sigv2_presigned: self.auth.sigv2_presigned.or(lower.auth.sigv2_presigned) },
             cluster: ClusterSettings {
                 id: self.cluster.id.or(lower.cluster.id),

@@ -1,15 +1,16 @@
 //! One node of `dev --nodes` as a process: started, its lines read, ended.
 //!
-//! A thread reads what the node prints, puts the node's name before each line on standard error, and says
-//! when the node listens. The thread ends with the process's end of the pipe; a reader of standard error
+//! A thread reads what the node prints, keeps it in the node's log, shows what is for a person, and says when
+//! the node listens. The thread ends with the process's end of the pipe; a reader of standard error
 //! that stands still holds up these threads and not the supervisor.
 
-use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use crate::process::dev::limits::{LAST_LINES_PATIENCE, LINE_BYTES_MAX};
+use crate::process::dev::lines::NodeLog;
 use crate::process::dev::variables::{ADOPT_AFTER, DECIDED, OF_LOG};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
@@ -27,8 +28,8 @@ pub(crate) struct NodeProcess {
 }
 
 impl NodeProcess {
-    /// Starts `program serve` with the file of a node, and prints its lines with `name` before them.
-    /// `serves` becomes true with the line that says that it listens.
+    /// Starts `program serve` with the file of a node, and passes its lines to `log`. `serves`
+    /// becomes true with the line that says that it listens.
     ///
     /// # Errors
     /// As the system says.
@@ -36,6 +37,7 @@ impl NodeProcess {
         program: &Path,
         config: &Path,
         name: &str,
+        log: NodeLog,
         serves: watch::Sender<bool>,
     ) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
@@ -54,9 +56,8 @@ impl NodeProcess {
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("a new process has an id"))?;
         let (say_printed, printed) = oneshot::channel();
-        let prefix = format!("{name} | ");
         std::thread::Builder::new().name(format!("lines-{name}")).spawn(move || {
-            print_lines(reader, &prefix, &serves);
+            pass_lines(reader, log, &serves);
             let _supervisor_ended = say_printed.send(());
         })?;
         Ok(Self { child, pid, printed })
@@ -94,12 +95,11 @@ impl NodeProcess {
     }
 }
 
-fn print_lines(reader: PipeReader, prefix: &str, serves: &watch::Sender<bool>) {
+fn pass_lines(reader: PipeReader, mut log: NodeLog, serves: &watch::Sender<bool>) {
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     loop {
         line.clear();
-        line.extend_from_slice(prefix.as_bytes());
         match reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
@@ -107,9 +107,9 @@ fn print_lines(reader: PipeReader, prefix: &str, serves: &watch::Sender<bool>) {
         if !line.ends_with(b"\n") {
             line.push(b'\n');
         }
-        let _nobody_reads = io::stderr().lock().write_all(&line);
-        if line[prefix.len()..].starts_with(LISTENING) {
-            serves.send_replace(true);
+        log.take(&line);
+        if line.starts_with(LISTENING) && serves.send_replace(true) {
+            log.show("serves again");
         }
     }
 }

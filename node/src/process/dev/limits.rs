@@ -10,5 +10,7 @@ pub(crate) const HOLD_EVERY: Duration = Duration::from_millis(200);
 pub(crate) const END_PATIENCE: Duration = Duration::from_secs(43);
 /// Bytes of the longest line that stays in one piece.
 pub(crate) const LINE_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of a node's log before another file begins, of which one more is kept: 40,000 lines.
+pub(crate) const LOG_BYTES_MAX: u64 = 8 << 20;
 /// How long the last lines of a process that ended may take to be printed.
 pub(crate) const LAST_LINES_PATIENCE: Duration = Duration::from_secs(1);

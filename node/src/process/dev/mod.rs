@@ -4,11 +4,10 @@
 //! prints can be pasted into a shell. Several nodes: `cluster` makes what they are started from,
 //! `supervisor` keeps them running, each as one `child`.
 
-#![expect(clippy::disallowed_methods, reason = "makes the directories that become volumes")]
-
 mod child;
 pub mod nodes;
 mod limits;
+pub mod lines;
 mod ports;
 pub mod supervisor;
 pub mod variables;
@@ -21,19 +20,16 @@ use std::time::Duration;
 use sherd_core::env::Rng;
 
 use crate::process::cli::DevArgs;
-use crate::process::config::credentials::{Credentials, InvalidCredentials, RootPairs};
+use crate::process::config::credentials::{CREDENTIALS_FILE, RootPairs};
+use crate::process::config::directory::make_directory;
 use crate::process::config::error::ConfigError;
 use crate::process::config::settings::{Settings, UpkeepSettings, WordList};
+use crate::process::config::variables::Variables;
 use crate::process::config::{Config, master_key};
 use sherd_store::machine::quantity::Period;
-use variables::Variables;
 
 /// Volumes of the only node, where no number is given: 2+2.
 const VOLUMES: u16 = 4;
-/// The file of the key pair in the directory.
-const CREDENTIALS: &str = "credentials.env";
-/// The file of the master key in the directory.
-const MASTER_KEY: &str = "master.key";
 /// Only the owner may read them.
 const CREDENTIALS_MODE: u32 = 0o600;
 
@@ -51,7 +47,17 @@ pub struct Dev {
 /// [`ConfigError`] when the directory cannot be made, or its credentials are open to others.
 pub fn prepare(arguments: DevArgs, variables: Variables, rng: &dyn Rng) -> Result<Dev, ConfigError> {
     let Variables { settings: given, sources } = variables;
-    let DevArgs { dir, volumes, listen, admin_listen, iam_listen, log, nodes: _, node_listen: _ } = arguments;
+    let DevArgs {
+        dir,
+        volumes,
+        listen,
+        admin_listen,
+        iam_listen,
+        log,
+        nodes: _,
+        node_listen: _,
+        show_log: _,
+    } = arguments;
     let absolute = make_directory(&dir)?;
     let mut paths = Vec::new();
     for number in 1..=volumes.unwrap_or(VOLUMES) {
@@ -59,13 +65,13 @@ pub fn prepare(arguments: DevArgs, variables: Variables, rng: &dyn Rng) -> Resul
         make_directory(&path)?;
         paths.push(path.to_string_lossy().into_owned());
     }
-    let credentials_file = dir.join(CREDENTIALS);
-    find_or_make_credentials(&credentials_file, rng)?;
-    let master_key_file = absolute.join(MASTER_KEY);
+    let credentials_file = dir.join(CREDENTIALS_FILE);
+    RootPairs::find_or_make(&credentials_file, CREDENTIALS_MODE, rng)?;
+    let master_key_file = absolute.join(master_key::FILE);
     master_key::find_or_make(&master_key_file, CREDENTIALS_MODE, rng)?;
     let settings = Settings {
         volumes: Some(WordList(paths)),
-        credentials_file: Some(absolute.join(CREDENTIALS)),
+        credentials_file: Some(absolute.join(CREDENTIALS_FILE)),
         master_key_file: Some(master_key_file),
         listen: Some(listen),
         admin_listen: Some(admin_listen),
@@ -77,23 +83,6 @@ pub fn prepare(arguments: DevArgs, variables: Variables, rng: &dyn Rng) -> Resul
     };
     let config = Config { vouch: true, ..Config::resolve(settings, None, &sources)? };
     Ok(Dev { config, credentials_file })
-}
-
-/// Makes a directory if it is missing, and returns its real path.
-fn make_directory(path: &Path) -> Result<PathBuf, ConfigError> {
-    let made = std::fs::create_dir_all(path).and_then(|()| path.canonicalize());
-    made.map_err(|source| ConfigError::CreateDirectory { path: path.to_owned(), source })
-}
-
-fn find_or_make_credentials(path: &Path, rng: &dyn Rng) -> Result<RootPairs, InvalidCredentials> {
-    match RootPairs::from_file(path, CREDENTIALS_MODE) {
-        Err(InvalidCredentials::File(error)) if error.is_missing() => {
-            let made = Credentials::random(rng);
-            made.write_new(path)?;
-            Ok(made.into())
-        }
-        found => found,
-    }
 }
 
 impl Dev {
@@ -151,6 +140,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::process::config::credentials::InvalidCredentials;
     use crate::process::config::private_file::PrivateFileError;
     use crate::process::config::settings::LogSettings;
     use sherd_store::machine::system::SystemRng;
@@ -169,6 +159,7 @@ mod tests {
             admin_listen: any,
             iam_listen: None,
             node_listen: None,
+            show_log: false,
             log: LogSettings::default(),
         };
         prepare(arguments, variables, &SystemRng)
@@ -206,7 +197,7 @@ mod tests {
     fn credentials_that_others_may_read_are_refused() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         start(dir.path(), 1).expect("made");
-        let file = dir.path().join(CREDENTIALS);
+        let file = dir.path().join(CREDENTIALS_FILE);
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("my own file");
         let error = start(dir.path(), 1).expect_err("open to others");
         assert!(

@@ -6,6 +6,7 @@
 //!            n1/sherd.toml                written at each start of `dev`
 //!            n1/v1 ..                     its volumes
 //!            n1/pid                       of its process
+//!            n1/log, n1/log.old           what it logs
 //!            n1/hold                      made by a person: keeps the node down
 //! ```
 //!
@@ -28,17 +29,15 @@ use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, AuthorityError, Role};
 
 use super::ports::{self, FirstPorts, NodePorts, PortError};
-use super::variables::Variables;
-use super::{
-    CREDENTIALS, CREDENTIALS_MODE, MASTER_KEY, example, find_or_make_credentials, for_shell, make_directory,
-    reachable,
-};
+use super::{CREDENTIALS_MODE, example, for_shell, reachable};
 use crate::log::{Log, LogFormat};
 use crate::process::cli::DevArgs;
-use crate::process::config::credentials::{Credentials, InvalidCredentials};
+use crate::process::config::credentials::{CREDENTIALS_FILE, Credentials, InvalidCredentials, RootPairs};
+use crate::process::config::directory::make_directory;
 use crate::process::config::error::ConfigError;
 use crate::process::config::files::ConfigFiles;
 use crate::process::config::settings::LogSettings;
+use crate::process::config::variables::Variables;
 use crate::process::config::{Config, master_key};
 
 /// Volumes of each node, where no number is given.
@@ -59,6 +58,8 @@ pub struct DevCluster {
     pub(crate) nodes: Vec<DevNode>,
     /// The directory as a person passes it to commands: as given on the command line, for it is shown.
     directory: PathBuf,
+    /// Whether the terminal shows the nodes' logs.
+    pub(crate) show_log: bool,
     /// The part of the log that the supervisor writes: as its nodes do.
     log: Log,
     /// The region that clients sign for.
@@ -127,11 +128,12 @@ pub fn prepare(
     clock: &dyn Clock,
     rng: &dyn Rng,
 ) -> Result<DevCluster, DevError> {
-    let DevArgs { dir, nodes: _, volumes, listen, admin_listen, iam_listen, node_listen, log } = arguments;
+    let DevArgs { dir, nodes: _, volumes, listen, admin_listen, iam_listen, node_listen, show_log, log } =
+        arguments;
     let absolute = make_directory(&dir)?;
-    let credentials_file = absolute.join(CREDENTIALS);
-    let credentials = find_or_make_credentials(&credentials_file, rng)?;
-    let master_key_file = absolute.join(MASTER_KEY);
+    let credentials_file = absolute.join(CREDENTIALS_FILE);
+    let credentials = RootPairs::find_or_make(&credentials_file, CREDENTIALS_MODE, rng)?;
+    let master_key_file = absolute.join(master_key::FILE);
     master_key::find_or_make(&master_key_file, CREDENTIALS_MODE, rng).map_err(ConfigError::from)?;
     let ports = ports::choose(
         count.into(),
@@ -153,7 +155,7 @@ pub fn prepare(
         judged = Some(judge(&node.config, variables, credentials.first.clone())?);
     }
     let Config { log, region, .. } = judged.expect("there is at least one node");
-    Ok(DevCluster { nodes, directory: dir, log, region })
+    Ok(DevCluster { nodes, directory: dir, show_log, log, region })
 }
 
 /// Judges a node's file, and the variables beside it, as the node will.
@@ -363,7 +365,7 @@ impl DevCluster {
             writeln!(out, "{name:first$}  {s3:second$}  {admin:third$}  {iam:fourth$}  {peers}").expect(TEXT);
         }
         let Some(DevNode { ports, name, .. }) = self.nodes.first() else { return out };
-        out += &example(&self.directory.join(CREDENTIALS), &self.region, ports.s3, Some(ports.iam));
+        out += &example(&self.directory.join(CREDENTIALS_FILE), &self.region, ports.s3, Some(ports.iam));
         let path = |path: &str| for_shell(&self.directory.join(path));
         writeln!(out, "\nLook at the cluster, and break it:").expect(TEXT);
         let status = format!(
@@ -382,6 +384,13 @@ impl DevCluster {
         ] {
             writeln!(out, "  {line}").expect(TEXT);
         }
+        let log = self.directory.join("nX/log");
+        writeln!(
+            out,
+            "\nThe log of nX is {}; --log shows all here. What happens from here on:",
+            for_shell(&log)
+        )
+        .expect(TEXT);
         out
     }
 }
@@ -428,6 +437,7 @@ mod tests {
             ..LogSettings::default()
         };
         DevArgs {
+            show_log: false,
             dir: dir.to_owned(),
             nodes: None,
             volumes,
@@ -551,6 +561,7 @@ mod tests {
             DevNode::new(Path::new("/x/sherd-data"), number, 1, ports)
         };
         let made = DevCluster {
+            show_log: false,
             nodes: vec![node(1, "0"), node(2, "1")],
             directory: PathBuf::from("./sherd-data"),
             log: Log {
@@ -578,6 +589,8 @@ Look at the cluster, and break it:
   sherd-node status --endpoint 127.0.0.1:9100 --ca ./sherd-data/pki/ca.crt --cert ./sherd-data/pki/admin.crt --key ./sherd-data/pki/admin.key
   kill -9 $(cat ./sherd-data/n1/pid)  # it starts again after 2 s, unless ./sherd-data/n1/hold is there
   rm -r ./sherd-data/n1/v1; mkdir ./sherd-data/n1/v1  # a new disk in place of a lost one: it is rebuilt
+
+The log of nX is ./sherd-data/nX/log; --log shows all here. What happens from here on:
 ";
         assert_eq!(made.announcement(), expected);
     }

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::child::NodeProcess;
+use super::lines::NodeLog;
 use super::nodes::{DevCluster, DevError, DevNode};
 use crate::process::config::error::ConfigError;
 use crate::process::dev::limits::{END_PATIENCE, HOLD_EVERY, RESTART_AFTER};
@@ -74,7 +75,13 @@ pub fn supervise(cluster: &DevCluster, announce: impl FnOnce()) -> Result<(), Su
     runtime.block_on(async {
         let life = Life::new();
         let signals = on_signals(life.clone()).map_err(SuperviseError::Start)?;
-        let supervision = Supervision { program, life, is_up: Cell::new(false), refused: Cell::new(None) };
+        let supervision = Supervision {
+            program,
+            life,
+            is_up: Cell::new(false),
+            refused: Cell::new(None),
+            show_log: cluster.show_log,
+        };
         let nodes = run_nodes(&cluster.nodes, &supervision, announce);
         // Cancel-safe: the signals' future ends with the process or not at all.
         let unfinished = tokio::select! {
@@ -91,6 +98,8 @@ pub fn supervise(cluster: &DevCluster, announce: impl FnOnce()) -> Result<(), Su
 
 struct Supervision {
     program: PathBuf,
+    /// Whether the terminal shows the nodes' logs.
+    show_log: bool,
     life: Life,
     /// Whether all nodes served once: from then on each node that ends starts again.
     is_up: Cell<bool>,
@@ -171,7 +180,9 @@ fn start(
     started: watch::Sender<bool>,
 ) -> Result<NodeProcess, StartError> {
     node.make_volumes()?;
-    let process = NodeProcess::start(&supervision.program, &node.config, &node.name, started);
+    let log = NodeLog::open(&node.directory, &format!("{} | ", node.name), supervision.show_log);
+    let log = log.map_err(StartError::Process)?;
+    let process = NodeProcess::start(&supervision.program, &node.config, &node.name, log, started);
     let process = process.map_err(StartError::Process)?;
     node.write_pid(process.id())?;
     Ok(process)

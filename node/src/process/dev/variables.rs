@@ -1,12 +1,8 @@
 //! The settings that `dev` takes from the environment: those of `serve`, but for what it decides itself.
 
-use std::ffi::OsString;
-
-use clap::{CommandFactory as _, FromArgMatches as _, Parser};
-
 use crate::process::config::credentials::{ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE};
 use crate::process::config::settings::{ClusterSettings, LogSettings, Settings, TlsSettings, UpkeepSettings};
-use crate::process::config::source::Sources;
+use crate::process::config::variables::Variables;
 
 /// The variables that `dev` and its nodes do not use.
 pub(crate) const DECIDED: [&str; 22] = [
@@ -38,39 +34,13 @@ pub(crate) const ADOPT_AFTER: &str = "SHERD_UPKEEP_ADOPT_AFTER";
 /// The variables of the log, which `dev` has read as options of its own.
 pub(crate) const OF_LOG: [&str; 3] = ["SHERD_LOG_FORMAT", "SHERD_LOG_LEVEL", "SHERD_LOG_SLOW_REQUEST"];
 
-/// The settings of the environment.
-#[derive(Debug, Clone, Default)]
-pub struct Variables {
-    /// The values, without what `dev` decides.
-    pub(crate) settings: Settings,
-    /// The source of each value, for errors that name it.
-    pub(crate) sources: Sources,
-}
-
-#[derive(Debug, Parser)]
-struct SettingsParser {
-    #[command(flatten)]
-    settings: Settings,
-}
-
-impl Variables {
-    /// Reads the variables of this process.
-    ///
-    /// # Errors
-    /// Clap's, where one is malformed: it names the variable.
-    pub fn read() -> Result<Self, clap::Error> {
-        Self::of_line(std::iter::once(OsString::from("sherd-node dev")))
-    }
-
-    fn of_line(line: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let matches = SettingsParser::command().try_get_matches_from(line)?;
-        let settings = undecided(SettingsParser::from_arg_matches(&matches)?.settings);
-        Ok(Self { settings, sources: Sources::of_command(&matches) })
-    }
-}
-
 /// Leaves out what `dev` decides.
-fn undecided(given: Settings) -> Settings {
+#[must_use]
+pub fn undecided(given: Variables) -> Variables {
+    Variables { settings: undecided_settings(given.settings), ..given }
+}
+
+fn undecided_settings(given: Settings) -> Settings {
     let ClusterSettings { set_size, reconnect_after, .. } = given.cluster;
     Settings {
         volumes: None,
@@ -97,7 +67,12 @@ pub fn unused(is_set: impl Fn(&str) -> bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    use clap::CommandFactory as _;
+
     use super::*;
+    use crate::process::config::variables::SettingsParser;
 
     #[test]
     fn what_dev_decides_is_left_out_and_all_else_is_taken() {
@@ -106,7 +81,7 @@ mod tests {
             name if name.ends_with("LISTEN") => "127.0.0.1:1",
             "SHERD_DURABILITY" => "none",
             "SHERD_ETAG" => "fast",
-            "SHERD_AUTH_SIGV2_PRESIGNED" => "true",
+            "SHERD_AUTH_SIGV2_PRESIGNED" | "SHERD_S3_HEALTH_PATHS" => "true",
             "SHERD_S3_UNSUPPORTED_ACL" => "ignore",
             "SHERD_LOG_FORMAT" => "json",
             name if ["TIMEOUT", "DELAY", "AFTER", "GRACE", "PERIOD", "REQUEST"]
@@ -127,7 +102,8 @@ mod tests {
             let Some(name) = argument.get_env().and_then(|name| name.to_str()) else { continue };
             let flag = format!("--{}", argument.get_long().expect("every setting is a flag"));
             let line = ["dev", &flag, value(name)].map(OsString::from).into_iter();
-            let variables = Variables::of_line(line).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let variables =
+                undecided(Variables::of_line(line).unwrap_or_else(|error| panic!("{name}: {error}")));
             let is_decided = DECIDED.contains(&name) || name == ADOPT_AFTER || OF_LOG.contains(&name);
             assert_eq!(variables.settings == Settings::default(), is_decided, "{name}");
         }

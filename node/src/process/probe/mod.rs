@@ -356,7 +356,7 @@ impl Client<'_> {
 }
 
 /// Sends the only request of a connection and reads its answer.
-async fn send(
+pub(crate) async fn send(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     request: Request<Full<Bytes>>,
 ) -> Result<(StatusCode, Bytes), ExchangeFailure> {

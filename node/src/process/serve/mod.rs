@@ -7,6 +7,7 @@
 pub mod cluster_node;
 pub(crate) mod descriptors;
 pub(crate) mod limits;
+mod first_buckets;
 pub mod follow;
 pub mod live;
 pub mod open;

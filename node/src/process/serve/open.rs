@@ -30,6 +30,7 @@ use crate::process::serve::reporter::{NodeReporter, ReporterConfig, node_identit
 use crate::process::serve::root_credentials::RootCredentials;
 use crate::process::serve::root_desk::RootDesk;
 use crate::process::serve::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
+use crate::server::health_paths;
 use crate::server::limits::HEAD_BYTES_MAX;
 use crate::server::{AllowPage, Refusal, RequestBody};
 use sherd_iam::{QueryApi, QueryApiConfig};
@@ -246,6 +247,7 @@ pub fn protocol(
         request_id_seed: rng.next_u64(),
         sigv2_presigned: config.s3.sigv2_presigned,
         unsupported_acl: config.s3.unsupported_acl,
+        reserved_buckets: if config.s3.health_paths { &health_paths::BUCKETS } else { &[] },
         limits,
     };
     Gateway::serve(store.objects().clone(), store.iam().clone(), protocol, Arc::new(credentials), clock)

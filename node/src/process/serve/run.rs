@@ -22,12 +22,14 @@ use crate::process::config::hot::HotSettings;
 use crate::process::config::{Config, Limits};
 use crate::process::exit::Exit;
 use crate::process::serve::descriptors::DescriptorLimit;
+use crate::process::serve::first_buckets::{self, BucketError};
 use crate::process::serve::follow::FollowedConfig;
 use crate::process::serve::limits::{BLOCKING_PATIENCE, BLOCKING_THREADS_MAX};
 use crate::process::serve::live::LiveSettings;
 use crate::process::serve::open::{OpenError, open, refuse, refuse_head};
 use crate::process::serve::root_credentials::RootCredentials;
 use crate::server::admin::serve_admin;
+use crate::server::health_paths;
 use crate::server::iam::serve_iam;
 use crate::server::{
     Admission, Life, ListenError, Listener, ListenerLimits, LiveLimits, guard, on_signals, serve,
@@ -52,6 +54,9 @@ pub enum RunError {
     /// The volumes cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// A bucket of the configuration cannot be made.
+    #[error(transparent)]
+    Buckets(#[from] BucketError),
     /// The thread that writes audit lines cannot be made.
     #[error("start the audit log: {0}")]
     Audit(#[source] io::Error),
@@ -67,7 +72,7 @@ impl RunError {
     /// The process' exit code.
     pub const fn exit(&self) -> Exit {
         match self {
-            Self::Runtime(_) | Self::Audit(_) => Exit::Failed,
+            Self::Runtime(_) | Self::Audit(_) | Self::Buckets(_) => Exit::Failed,
             Self::Tls(_) => Exit::Refused,
             Self::Listen(_) => Exit::Listen,
             Self::Open(_) => Exit::Volumes,
@@ -301,6 +306,10 @@ async fn serve_clients(
         () = told.stopped() => return Ok(()),
         store = open(config, &root, metrics, health, &live, audit) => store?,
     };
+    if let Err(error) = first_buckets::make(&store.protocol, &config.region, &config.s3.first_buckets).await {
+        (store.close)().await;
+        return Err(error.into());
+    }
     health.serve();
     if config.durability == Durability::None {
         tracing::warn!("durability = none: a power cut loses acknowledged objects");
@@ -323,10 +332,12 @@ async fn serve_clients(
 
     let life = Life::new();
     let S3Front { limits, admission, slow } = s3_front(config, &live, descriptors, metrics, health);
-    let (above, heads) = (store.protocol.clone(), store.protocol);
+    let (above, hosts, heads) = (store.protocol.clone(), store.protocol.clone(), store.protocol);
     let refuse_request = move |refusal| refuse(&above, refusal);
     let listener = listener.with_refused_heads(Arc::new(move |status| refuse_head(&heads, status)));
     let service = guard(store.service, admission, slow, refuse_request, store.allow_page);
+    let shown = config.s3.health_paths.then(|| Arc::clone(health));
+    let service = health_paths::before(service, shown, Arc::new(move |head| hosts.names_bucket(head)));
     let (traffic, reclaim) = (metrics.s3.traffic.clone(), store.reclaim);
     let s3 = serve(listener, limits, life.clone(), traffic, reclaim, service);
     let iam = iam.map(|iam| serve_iam(iam, life.clone(), metrics.iam.clone(), store.iam));

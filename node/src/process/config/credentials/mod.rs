@@ -18,6 +18,8 @@ use sherd_core::env::Rng;
 pub const ACCESS_KEY_VARIABLE: &str = "SHERD_ACCESS_KEY_ID";
 /// The variable with the secret.
 pub const SECRET_KEY_VARIABLE: &str = "SHERD_SECRET_ACCESS_KEY";
+/// The name of a credentials file that is made.
+pub(crate) const CREDENTIALS_FILE: &str = "credentials.env";
 /// The line of a credentials file with the access key id.
 pub const ACCESS_KEY_LINE: &str = "AWS_ACCESS_KEY_ID";
 /// The line of a credentials file with the secret.
@@ -33,7 +35,7 @@ pub const SECONDARY_SECRET_KEY_LINE: &str = "AWS_SECRET_ACCESS_KEY_SECONDARY";
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself, for signing and for nothing else.
+    /// The text itself: for signing, and to print a pair that was made here.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -129,12 +131,23 @@ impl Credentials {
     pub fn from_variables(
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, InvalidCredentials> {
+        Self::from_pair(variable, [ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE])
+    }
+
+    /// As [`Self::from_variables`], of variables with these names: of the id and of the secret.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_pair(
+        variable: &dyn Fn(&str) -> Option<String>,
+        [id, secret]: [&'static str; 2],
+    ) -> Result<Option<Self>, InvalidCredentials> {
         let read = |name| variable(name).filter(|value| !value.is_empty());
-        match (read(ACCESS_KEY_VARIABLE), read(SECRET_KEY_VARIABLE)) {
+        match (read(id), read(secret)) {
             (Some(id), Some(secret)) => Self::new(id, secret).map(Some),
             (None, None) => Ok(None),
-            (Some(_), None) => Err(InvalidCredentials::Half { missing: SECRET_KEY_VARIABLE }),
-            (None, Some(_)) => Err(InvalidCredentials::Half { missing: ACCESS_KEY_VARIABLE }),
+            (Some(_), None) => Err(InvalidCredentials::Half { missing: secret }),
+            (None, Some(_)) => Err(InvalidCredentials::Half { missing: id }),
         }
     }
 
@@ -183,6 +196,21 @@ impl RootPairs {
             PrivateFileError::Io { op: "read", path: path.to_owned(), source }
         })?;
         Self::parse(&text, path)
+    }
+
+    /// Reads the pairs of a file, or makes a random one where the file is not there.
+    ///
+    /// # Errors
+    /// As [`Self::from_file`].
+    pub fn find_or_make(path: &Path, allowed_mode: u32, rng: &dyn Rng) -> Result<Self, InvalidCredentials> {
+        match Self::from_file(path, allowed_mode) {
+            Err(InvalidCredentials::File(error)) if error.is_missing() => {
+                let made = Credentials::random(rng);
+                made.write_new(path)?;
+                Ok(made.into())
+            }
+            found => found,
+        }
     }
 
     pub(super) fn parse(text: &str, path: &Path) -> Result<Self, InvalidCredentials> {
