@@ -70,7 +70,7 @@ fn archive(namespace: &Namespace, file: &str) -> CaseResult {
     }
     for secret in namespace.names("secret", "sherd.dev/cluster=demo")? {
         for (key, value) in namespace.secret(&secret).unwrap_or_default() {
-            let is_secret = key.ends_with(".key") || key.contains("SECRET") || key.ends_with(".env");
+            let is_secret = key.contains("SECRET") || [".key", ".env"].iter().any(|end| key.ends_with(end));
             let lines = value.lines().filter(|line| !line.starts_with("-----"));
             // credentials.env has NAME=VALUE, and ids are public.
             let lines = lines.filter(|line| !line.contains("KEY_ID")).map(|line| line.rsplit('=').next());
