@@ -102,8 +102,8 @@ pub struct PoolStatus {
     pub online: i32,
     /// Volumes that are online and not healed.
     pub healing: i32,
-    /// The most that a claim of the pool has: less storage than this cannot be asked for. 0 while no claim is
-    /// bound; absent while no claim is there.
+    /// The most that a claim of the pool both asks for and has: less storage than this cannot be asked for. 0
+    /// while no claim is bound; absent while no claim is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub claim_capacity: Option<String>,

@@ -500,7 +500,7 @@ async fn execute<'a>(
     issued.material.s3 = s3_tls::material(valid.cluster(), names, observed, now)?;
     issued.material.admin = admin::material(valid.cluster(), names, observed, &signing, now)?;
     let mut children = build::children(valid, &plan, &issued.material);
-    let (growth, failed_growth) = growth::grow(client, valid, observed, &mut children).await;
+    let growth = growth::grow(client, valid, observed, &mut children).await;
     let mut template =
         revision::choose(client, valid, observed, (&plan, &issued.material), &mut children).await?;
     let is_made = matches!(plan.authority, AuthorityPlan::Make | AuthorityPlan::MakeAgain { .. });
@@ -512,7 +512,6 @@ async fn execute<'a>(
     context.remembered.insert(names, valid.cluster().uid(), issued.material.recovery());
     let AppliedCluster { mut changes, mut failures } =
         apply::apply(client, valid, &children, observed, &context.children).await;
-    failures.extend(failed_growth);
     failures.extend(leftover::remove_former(client, valid, observed).await.err());
     failures.extend(leftover::mend_claims(client, names, observed).await.err());
     if let Some(template) = &mut template {

@@ -3,8 +3,9 @@
 //! ```text
 //!   storage raised     each bound claim with less is asked for it, where its class allows expansion
 //!   all were asked     the StatefulSet, whose claim templates cannot change, is made again around its pods
-//!   one was refused    the templates stay, and the condition StorageResizing says why
+//!   not all were       the templates stay, and the condition StorageResizing says why
 //!   a growth failed    lowered storage is asked for, which Kubernetes takes above a claim's capacity
+//!   claims are larger  the templates are as large, so that the claim of a lost host is
 //! ```
 //!
 //! The resizer of the class grows the disk and the kubelet the filesystem; nodes measure theirs every ten
@@ -13,18 +14,18 @@
 
 mod request;
 pub(crate) mod stage;
+mod unlabelled;
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Client, ResourceExt as _};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::request::{ClaimAnswer, ClaimRequests};
-use self::stage::{AskedSize, ClaimChange};
+use self::stage::{AskedSize, ClaimChange, ClaimStage};
 use super::children::Child;
-use super::error::ReconcileError;
 use super::observe::ObservedCluster;
 use super::validate::ValidCluster;
 use crate::api::Pool;
@@ -35,8 +36,10 @@ use crate::names::Names;
 pub struct ClaimGrowth {
     /// The claims, as the last request left them.
     pub claims: Vec<PersistentVolumeClaim>,
-    /// Why claims cannot be asked for the size, by claim.
-    pub refused: BTreeMap<String, String>,
+    /// The stages that follow from answers to requests, by claim.
+    pub(crate) answered: BTreeMap<String, ClaimStage>,
+    /// The failure to read the claims without the cluster's label, which are not among them.
+    pub(crate) unread: Option<String>,
 }
 
 /// Returns the claims that the pods of a pool use and that stay.
@@ -54,49 +57,65 @@ pub(super) fn used_claims(
 
 /// Asks for the size of the specification for each claim that has another one and can take it. The
 /// StatefulSet that is built keeps the sizes of the one that is there, unless all claims that are to grow
-/// were asked. A request that fails on its way ends it: what is left is asked for by the next reconcile.
+/// were asked. A request that fails on its way is named by the condition, and keeps no other change back: it
+/// is sent again by the next reconcile.
 pub(super) async fn grow(
     client: &Client,
     valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
     children: &mut [Child],
-) -> (ClaimGrowth, Option<ReconcileError>) {
+) -> ClaimGrowth {
     let claims = used_claims(valid.names(), valid.pool(), observed);
     let mut growth = ClaimGrowth { claims, ..ClaimGrowth::default() };
-    let Some(asked) = AskedSize::of(valid.pool()) else { return (growth, None) };
-    let mut requests = ClaimRequests::new(client, &valid.names().namespace, asked.quantity.clone());
-    let (mut is_held_up, mut failure) = (false, None);
+    let Some(asked) = AskedSize::of(valid.pool()) else { return growth };
+    match unlabelled::read(client, valid, observed, &asked).await {
+        Ok(others) => growth.claims.extend(others),
+        Err(error) => growth.unread = Some(error.to_string()),
+    }
+    let mut requests = ClaimRequests::new(client, &valid.names().namespace, &asked);
+    let mut is_held_up = growth.unread.is_some();
     for claim in &mut growth.claims {
         let change = stage::change(claim, &asked);
         if change == ClaimChange::Keep {
             continue;
         }
         let answer = requests.send(claim, change).await;
-        is_held_up |= change == ClaimChange::Grow && !matches!(answer, Ok(ClaimAnswer::Taken(_)));
-        match answer {
-            Ok(ClaimAnswer::Taken(taken)) => *claim = *taken,
-            Ok(ClaimAnswer::Refused(words)) => drop(growth.refused.insert(claim.name_any(), words)),
-            Ok(ClaimAnswer::Later) => {}
-            Err(error) => {
-                failure = Some(error);
-                break;
+        let is_asked = matches!(answer, ClaimAnswer::Taken(_) | ClaimAnswer::Enough);
+        is_held_up |= change == ClaimChange::Grow && !is_asked;
+        let stage = match answer {
+            ClaimAnswer::Taken(taken) => {
+                *claim = *taken;
+                continue;
             }
-        }
+            ClaimAnswer::Later => continue,
+            ClaimAnswer::Enough => ClaimStage::Grown,
+            ClaimAnswer::Refused(words) => ClaimStage::Refused(words),
+            ClaimAnswer::Unanswered(words) => ClaimStage::Unanswered(words),
+        };
+        growth.answered.insert(claim.name_any(), stage);
+    }
+    for template in templates(children) {
+        template["spec"]["resources"]["requests"]["storage"] = json!(asked.of_next_claim(&growth.claims));
     }
     if is_held_up {
         keep_size(children, observed);
     }
-    (growth, failure)
+    growth
+}
+
+/// The claim templates of the StatefulSet among children that are built.
+fn templates(children: &mut [Child]) -> impl Iterator<Item = &mut Value> {
+    let set = children.iter_mut().find(|child| child.is::<StatefulSet>());
+    set.and_then(|set| set.object["spec"]["volumeClaimTemplates"].as_array_mut()).into_iter().flatten()
 }
 
 /// Gives the claim templates of a StatefulSet that is built the sizes of the one that is there: for them
 /// alone it is not made again.
 fn keep_size(children: &mut [Child], observed: &ObservedCluster) {
-    let Some(set) = children.iter_mut().find(|child| child.is::<StatefulSet>()) else { return };
-    let Some(there) = observed.children.get(&set.title()) else { return };
+    let set = children.iter().find(|child| child.is::<StatefulSet>()).map(Child::title);
+    let Some(there) = set.and_then(|title| observed.children.get(&title)) else { return };
     let size = |template: &Value| template["spec"]["resources"]["requests"]["storage"].clone();
-    let templates = set.object["spec"]["volumeClaimTemplates"].as_array_mut();
-    for template in templates.into_iter().flatten() {
+    for template in templates(children) {
         let mut of_name = there.data["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten();
         let found = of_name.find(|found| found["metadata"]["name"] == template["metadata"]["name"]);
         if let Some(kept) = found.map(size).filter(|kept| !kept.is_null()) {

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
-use super::stage::ClaimChange;
+use super::stage::{AskedSize, ClaimChange};
 use crate::limits;
 use crate::reconcile::error::ReconcileError;
 
@@ -18,9 +17,13 @@ use crate::reconcile::error::ReconcileError;
 pub(super) enum ClaimAnswer {
     /// The claim asks for the size.
     Taken(Box<PersistentVolumeClaim>),
+    /// It has the size; it asks for less, and its class lets it ask for no more.
+    Enough,
     /// It cannot, in words.
     Refused(String),
-    /// It changed since it was seen, or too many were refused before it.
+    /// The API server did not judge the request, in words.
+    Unanswered(String),
+    /// It changed since it was seen, or too many were refused or not judged before it.
     Later,
 }
 
@@ -28,46 +31,52 @@ pub(super) enum ClaimAnswer {
 pub(super) struct ClaimRequests<'a> {
     client: &'a Client,
     claims: Api<PersistentVolumeClaim>,
-    storage: Quantity,
+    asked: &'a AskedSize,
     /// Why claims of a class do not grow, by class; nothing where they do.
     classes: BTreeMap<String, Option<String>>,
-    refused: usize,
+    /// Requests that the API server refused or did not judge.
+    failed: usize,
 }
 
 impl<'a> ClaimRequests<'a> {
-    pub(super) fn new(client: &'a Client, namespace: &str, storage: Quantity) -> Self {
+    pub(super) fn new(client: &'a Client, namespace: &str, asked: &'a AskedSize) -> Self {
         let claims = Api::namespaced(client.clone(), namespace);
-        Self { client, claims, storage, classes: BTreeMap::new(), refused: 0 }
+        Self { client, claims, asked, classes: BTreeMap::new(), failed: 0 }
     }
 
-    /// Asks for the size for one claim.
-    ///
-    /// # Errors
-    /// [`ReconcileError::Api`] where the API server does not judge the request.
-    pub(super) async fn send(
+    /// Asks for the size for one claim. A request that fails on its way is sent again by the next reconcile.
+    pub(super) async fn send(&mut self, claim: &PersistentVolumeClaim, change: ClaimChange) -> ClaimAnswer {
+        self.try_send(claim, change).await.unwrap_or_else(|error| {
+            self.failed += 1;
+            ClaimAnswer::Unanswered(error.to_string())
+        })
+    }
+
+    async fn try_send(
         &mut self,
         claim: &PersistentVolumeClaim,
         change: ClaimChange,
     ) -> Result<ClaimAnswer, ReconcileError> {
+        if self.failed >= limits::GROWTHS_REFUSED_MAX {
+            return Ok(ClaimAnswer::Later);
+        }
         if change == ClaimChange::Grow
             && let Some(words) = self.refusal_of_class(claim).await?
         {
-            return Ok(ClaimAnswer::Refused(words));
-        }
-        if self.refused >= limits::GROWTHS_REFUSED_MAX {
-            return Ok(ClaimAnswer::Later);
+            let has_size = self.asked.is_had_by(claim);
+            return Ok(if has_size { ClaimAnswer::Enough } else { ClaimAnswer::Refused(words) });
         }
         // Of the claim as it was seen: a person may have raised it further.
         let patch = json!({
             "metadata": {"uid": claim.uid(), "resourceVersion": claim.resource_version()},
-            "spec": {"resources": {"requests": {"storage": self.storage}}},
+            "spec": {"resources": {"requests": {"storage": self.asked.quantity}}},
         });
         let name = claim.name_any();
         match self.claims.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(taken) => Ok(ClaimAnswer::Taken(Box::new(taken))),
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(ClaimAnswer::Later),
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
-                self.refused += 1;
+                self.failed += 1;
                 Ok(ClaimAnswer::Refused(status.message))
             }
             Err(source) => Err(ReconcileError::api("patch", "PersistentVolumeClaim".into(), &name, source)),

@@ -24,6 +24,28 @@ impl AskedSize {
         let quantity = pool.volume_claim_template.resources.requests.storage.clone();
         Some(Self { bytes: bytes(&quantity)?, quantity })
     }
+
+    /// Whether a claim has the size: a PersistentVolume may be larger than its claim asks for.
+    pub(super) fn is_had_by(&self, claim: &PersistentVolumeClaim) -> bool {
+        is_bound(claim) && capacity(claim).and_then(bytes).unwrap_or(0) >= self.bytes
+    }
+
+    /// Whether a claim, or a template of claims, asks for the size.
+    pub(super) fn is_asked_by(&self, claim: &PersistentVolumeClaim) -> bool {
+        requested(claim).and_then(bytes) == Some(self.bytes)
+    }
+
+    /// The size of the next claim beside some that are there: the size itself, or the most that one of them
+    /// asks for and will have. A claim that is not bound may ask for what no storage has, and does not count;
+    /// one whose growth fails counts with what it has.
+    pub(super) fn of_next_claim(&self, claims: &[PersistentVolumeClaim]) -> Quantity {
+        let sizes = claims.iter().filter(|claim| is_bound(claim)).filter_map(|claim| match failure(claim) {
+            Some(_) => asked_and_had(claim),
+            None => requested(claim),
+        });
+        let larger = largest(sizes).filter(|size| bytes(size) > Some(self.bytes));
+        larger.unwrap_or_else(|| self.quantity.clone())
+    }
 }
 
 /// The change that a claim needs.
@@ -46,6 +68,8 @@ pub(crate) enum ClaimStage {
     Refused(String),
     /// It asks for less than the size.
     Unasked,
+    /// It asks for less, and the API server did not judge the request, in words.
+    Unanswered(String),
     /// It asks for less, and cannot be asked for more before it is bound.
     Unbound,
     /// Its disk does not have the size yet.
@@ -58,10 +82,21 @@ pub(crate) enum ClaimStage {
     Larger,
 }
 
+impl ClaimStage {
+    /// The words of the API server or of Kubernetes; empty where a stage has none.
+    pub(crate) fn words(&self) -> &str {
+        match self {
+            Self::Refused(words) | Self::Failed(words) | Self::Unanswered(words) => words,
+            _ => "",
+        }
+    }
+}
+
 /// Decides what is asked of a claim. One that is not bound takes no other size.
 pub(crate) fn change(claim: &PersistentVolumeClaim, asked: &AskedSize) -> ClaimChange {
-    let Some(requested) = requested(claim).filter(|_| is_bound(claim)) else { return ClaimChange::Keep };
-    let is_lower = requested > asked.bytes && capacity(claim) < asked.bytes && failure(claim).is_some();
+    let requested = requested(claim).and_then(bytes).filter(|_| is_bound(claim));
+    let Some(requested) = requested else { return ClaimChange::Keep };
+    let is_lower = requested > asked.bytes && !asked.is_had_by(claim) && failure(claim).is_some();
     match requested {
         requested if requested < asked.bytes => ClaimChange::Grow,
         _ if is_lower => ClaimChange::Lower,
@@ -71,13 +106,13 @@ pub(crate) fn change(claim: &PersistentVolumeClaim, asked: &AskedSize) -> ClaimC
 
 /// Judges how far the growth of a claim is.
 pub(crate) fn stage(claim: &PersistentVolumeClaim, asked: &AskedSize) -> ClaimStage {
-    let Some(requested) = requested(claim) else { return ClaimStage::Grown };
+    let Some(requested) = requested(claim).and_then(bytes) else { return ClaimStage::Grown };
     let is_bound = is_bound(claim);
     if requested < asked.bytes {
         return if is_bound { ClaimStage::Unasked } else { ClaimStage::Unbound };
     }
     if is_bound
-        && capacity(claim) < requested
+        && capacity(claim).and_then(bytes).unwrap_or(0) < requested
         && let Some(words) = failure(claim)
     {
         return ClaimStage::Failed(words);
@@ -85,7 +120,7 @@ pub(crate) fn stage(claim: &PersistentVolumeClaim, asked: &AskedSize) -> ClaimSt
     if requested > asked.bytes {
         return ClaimStage::Larger;
     }
-    if !is_bound || capacity(claim) >= asked.bytes {
+    if !is_bound || asked.is_had_by(claim) {
         return ClaimStage::Grown;
     }
     let at_kubelet = ["NodeResizePending", "NodeResizeInProgress"];
@@ -94,26 +129,35 @@ pub(crate) fn stage(claim: &PersistentVolumeClaim, asked: &AskedSize) -> ClaimSt
     if is_at_kubelet { ClaimStage::AtKubelet } else { ClaimStage::AtResizer }
 }
 
-/// Returns the most that one of some claims has, 0 where none is bound; nothing without a claim.
-pub(crate) fn largest_capacity(claims: &[PersistentVolumeClaim]) -> Option<Quantity> {
-    let capacities = claims.iter().filter_map(|claim| storage(claim.status.as_ref()?.capacity.as_ref()));
-    let largest = capacities.max_by_key(|capacity| bytes(capacity)).cloned();
-    (!claims.is_empty()).then(|| largest.unwrap_or_else(|| Quantity("0".to_owned())))
+/// Returns the most that a claim among these both asks for and has, 0 where none is bound; nothing without a
+/// claim.
+pub(crate) fn largest_claimed(claims: &[PersistentVolumeClaim]) -> Option<Quantity> {
+    let claimed = largest(claims.iter().filter_map(asked_and_had));
+    (!claims.is_empty()).then(|| claimed.unwrap_or_else(|| Quantity("0".to_owned())))
+}
+
+/// The largest quantity among these.
+fn largest<'a>(quantities: impl Iterator<Item = &'a Quantity>) -> Option<Quantity> {
+    quantities.max_by_key(|quantity| bytes(quantity)).cloned()
 }
 
 fn storage(sizes: Option<&BTreeMap<String, Quantity>>) -> Option<&Quantity> {
     sizes?.get(STORAGE)
 }
 
-/// The bytes that a claim asks for.
-fn requested(claim: &PersistentVolumeClaim) -> Option<u128> {
-    bytes(storage(claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref())?)
+/// The size that a claim asks for.
+fn requested(claim: &PersistentVolumeClaim) -> Option<&Quantity> {
+    storage(claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref())
 }
 
-/// The bytes that a claim has.
-fn capacity(claim: &PersistentVolumeClaim) -> u128 {
-    let capacity = claim.status.as_ref().and_then(|status| storage(status.capacity.as_ref()));
-    capacity.and_then(bytes).unwrap_or(0)
+/// The size that a claim has.
+fn capacity(claim: &PersistentVolumeClaim) -> Option<&Quantity> {
+    storage(claim.status.as_ref()?.capacity.as_ref())
+}
+
+/// The smaller of the sizes that a claim asks for and has.
+fn asked_and_had(claim: &PersistentVolumeClaim) -> Option<&Quantity> {
+    [requested(claim)?, capacity(claim)?].into_iter().min_by_key(|size| bytes(size))
 }
 
 fn is_bound(claim: &PersistentVolumeClaim) -> bool {

@@ -28,7 +28,7 @@ use pod_failure::PodFailure;
 use super::condition::{self, ConditionText, FALSE, TRUE, UNKNOWN};
 use super::error::ReconcileError;
 use super::formed::{has_formed, has_served};
-use super::growth::stage::largest_capacity;
+use super::growth::stage::largest_claimed;
 use super::growth::{ClaimGrowth, used_claims};
 use super::image::ImageName;
 use super::nodes::NodeAnswers;
@@ -168,7 +168,7 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     if let Some(pool) = pool {
         count(&mut status, pool, &wanted, &ready, view);
         for pool in &mut status.pools {
-            pool.claim_capacity = largest_capacity(&claims).map(|capacity| capacity.0);
+            pool.claim_capacity = largest_claimed(&claims).map(|claimed| claimed.0);
         }
     }
     status

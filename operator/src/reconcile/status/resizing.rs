@@ -18,8 +18,12 @@ pub(super) fn verdict(
     pods: &[Pod],
     growth: Option<&ClaimGrowth>,
 ) -> (&'static str, Reason, String) {
-    let sentences =
-        AskedSize::of(pool).map(|asked| sentences(&asked, claims, pods, growth)).unwrap_or_default();
+    let unread = growth.and_then(|growth| growth.unread.as_ref());
+    let unread = unread.map(|words| format!("claims without the cluster's label are not read ({words})"));
+    let mut sentences: Vec<_> = unread.map(|text| (Reason::Waiting, text)).into_iter().collect();
+    sentences.extend(
+        AskedSize::of(pool).into_iter().flat_map(|asked| self::sentences(&asked, claims, pods, growth)),
+    );
     let Some((reason, _)) = sentences.first() else {
         return (FALSE, Reason::NotNeeded, "no claim is to grow".to_owned());
     };
@@ -46,28 +50,23 @@ fn sentences(
         found.map(|(claim, _)| claim.as_str()).collect()
     };
     let words = |is_meant: fn(&ClaimStage) -> bool| {
-        judged.iter().find(|(_, stage)| is_meant(stage)).map(|(claim, stage)| match stage {
-            ClaimStage::Refused(words) | ClaimStage::Failed(words) => format!("{claim}: {words}"),
-            _ => claim.clone(),
-        })
+        let found = judged.iter().find(|(_, stage)| is_meant(stage));
+        found.map(|(claim, stage)| format!("{claim}: {}", stage.words())).unwrap_or_default()
     };
     let size = &asked.quantity.0;
     let refused: fn(&ClaimStage) -> bool = |stage| matches!(stage, ClaimStage::Refused(_));
     let failed: fn(&ClaimStage) -> bool = |stage| matches!(stage, ClaimStage::Failed(_));
+    let unanswered: fn(&ClaimStage) -> bool = |stage| matches!(stage, ClaimStage::Unanswered(_));
     let at_kubelet = in_stage(|stage| *stage == ClaimStage::AtKubelet);
     let not_asked = if growth.is_some() { Reason::Resizing } else { Reason::Waiting };
     let table = [
-        (
-            Reason::ResizeRefused,
-            in_stage(refused),
-            format!("cannot grow to {size} ({})", words(refused).unwrap_or_default()),
-        ),
+        (Reason::ResizeRefused, in_stage(refused), format!("cannot grow to {size} ({})", words(refused))),
         (
             Reason::ResizeFailed,
             in_stage(failed),
             format!(
                 "do not get what they ask for ({}); Kubernetes goes on trying, or takes less that is more than they have",
-                words(failed).unwrap_or_default()
+                words(failed)
             ),
         ),
         (
@@ -96,9 +95,16 @@ fn sentences(
             format!("are still to be asked for {size}"),
         ),
         (
+            Reason::Resizing,
+            in_stage(unanswered),
+            format!("are asked for {size} again ({})", words(unanswered)),
+        ),
+        (
             Reason::ClaimsLarger,
             in_stage(|stage| *stage == ClaimStage::Larger),
-            format!("ask for more than {size} and stay as they are: claims do not shrink"),
+            format!(
+                "ask for more than {size} and stay as they are, as does the size of the next claim: claims do not shrink"
+            ),
         ),
     ];
     let named = table.into_iter().filter(|(_, claims, _)| !claims.is_empty());
@@ -111,8 +117,8 @@ fn judge(
     growth: Option<&ClaimGrowth>,
 ) -> (String, ClaimStage) {
     let name = claim.name_any();
-    let refused = growth.and_then(|growth| growth.refused.get(&name));
-    let stage = refused.map_or_else(|| stage(claim, asked), |words| ClaimStage::Refused(words.clone()));
+    let answered = growth.and_then(|growth| growth.answered.get(&name)).cloned();
+    let stage = answered.unwrap_or_else(|| stage(claim, asked));
     (name, stage)
 }
 

@@ -252,20 +252,102 @@ async fn refused_claims_are_asked_for_a_few_at_a_time() {
     assert_eq!(asked.count(), 4);
 }
 
+/// It holds up the template, and neither other claims nor a rollout.
 #[tokio::test]
 async fn a_request_that_fails_on_its_way_is_tried_again() {
-    let world = a_world().await;
-    raise(&world, "2Gi");
-    for (method, path) in [(Method::GET, "storageclasses"), (Method::PATCH, "persistentvolumeclaims")] {
-        world.server.fail(method, path, Fault::Code(500));
-        let failed = world.look().await.expect_err("tried again");
-        assert_eq!(failed.category(), "server", "{failed}");
-        assert_eq!(template_size(&world).as_deref(), Some("1Gi"));
-        says(&reported(&world.server), ConditionType::StorageResizing, "True", "Resizing");
-        world.server.mend();
+    for (method, path, left) in [
+        (Method::GET, "storageclasses", ["1Gi", "1Gi", "1Gi"]),
+        (Method::PATCH, "persistentvolumeclaims/v1-demo-pool-0-0", ["1Gi", "2Gi", "2Gi"]),
+    ] {
+        for code in [429, 500] {
+            let mut world = a_world().await;
+            world.server.fail(method.clone(), path, Fault::Code(code));
+            raise(&world, "2Gi");
+            let status = world.look().await.expect("it is no failure of the cluster");
+            says(&status, ConditionType::StorageResizing, "True", "Resizing");
+            says(&status, ConditionType::Progressing, "False", "AsAsked");
+            let said = message(&status, ConditionType::StorageResizing);
+            assert!(said.contains("are asked for 2Gi again (v1-demo-pool-0-0: "), "{said}");
+            assert_eq!(
+                (requested(&world), template_size(&world)),
+                (left.map(str::to_owned).into(), Some("1Gi".into()))
+            );
+            world.change_image("2").await;
+            world.look().await.expect("reconciled");
+            assert_eq!(world.absent(), ["demo-pool-0-2"], "the rollout goes on");
+            world.server.mend();
+            world.look().await.expect("asked");
+            world.look().await.expect("made again");
+            assert_eq!(requested(&world), ["2Gi", "2Gi", "2Gi"]);
+            assert_eq!(template_size(&world).as_deref(), Some("2Gi"));
+        }
     }
-    world.look().await.expect("asked");
-    assert_eq!(requested(&world), ["2Gi", "2Gi", "2Gi"]);
+}
+
+/// A class whose volumes do not grow gives claims more than they ask for.
+#[tokio::test]
+async fn what_claims_have_is_enough_and_a_refused_raise_is_taken_back() {
+    let world = a_world().await;
+    put_class(&world.server, None);
+    for pod in names() {
+        put_claim(&world.server, &format!("v1-{pod}"), "1Gi", "1.5Gi");
+    }
+    raise(&world, "2Gi");
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::StorageResizing, "True", "ResizeRefused");
+    assert_eq!(status.pools[0].claim_capacity.as_deref(), Some("1Gi"), "the least that can be asked for");
+    for size in ["1.5Gi", "1.2Gi", "1Gi"] {
+        raise(&world, size);
+        let status = world.look().await.expect("reconciled");
+        says(&status, ConditionType::StorageResizing, "False", "NotNeeded");
+        world.look().await.expect("made again");
+        assert_eq!(template_size(&world).as_deref(), Some(size));
+        assert_eq!(requested(&world), ["1Gi", "1Gi", "1Gi"]);
+    }
+}
+
+/// The next claim of a lost host would limit its set.
+#[tokio::test]
+async fn templates_are_no_smaller_than_the_claims_that_are_there() {
+    let mut lowered = a_world().await;
+    raise(&lowered, "2Gi");
+    lowered.look().await.expect("asked");
+    lowered.look().await.expect("made again");
+    lowered.controller(true);
+    raise(&lowered, "1Gi");
+    let adopted = a_world().await;
+    for pod in names() {
+        put_claim(&adopted.server, &format!("v1-{pod}"), "2Gi", "2Gi");
+    }
+    adopted.server.delete(STATEFUL_SET);
+    for world in [&lowered, &adopted] {
+        for _ in 0..2 {
+            let status = world.look().await.expect("reconciled");
+            says(&status, ConditionType::StorageResizing, "False", "ClaimsLarger");
+            assert_eq!(template_size(world).as_deref(), Some("2Gi"));
+        }
+    }
+}
+
+/// A person made a claim before its cluster was there, or took its label.
+#[tokio::test]
+async fn claims_without_the_clusters_label_grow() {
+    let world = a_world().await;
+    change_claim(&world.server, "demo-pool-0-1", |claim| claim["metadata"]["labels"] = json!({}));
+    world.look().await.expect("at rest");
+    raise(&world, "2Gi");
+    for _ in 0..3 {
+        let status = world.look().await.expect("reconciled");
+        says(&status, ConditionType::StorageResizing, "True", "Resizing");
+        let said = message(&status, ConditionType::StorageResizing);
+        assert!(said.contains("v1-demo-pool-0-1"), "{said}");
+        assert_eq!(requested(&world), ["2Gi", "2Gi", "2Gi"]);
+    }
+    for pod in names() {
+        change_claim(&world.server, &pod, |claim| claim["status"]["capacity"]["storage"] = json!("2Gi"));
+    }
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::StorageResizing, "False", "NotNeeded");
 }
 
 /// The operator ends after each request in turn, and another one goes on.
@@ -316,7 +398,7 @@ async fn claims_that_are_larger_or_not_bound_are_left_alone_and_named() {
     assert!(said.contains("claims v1-demo-pool-0-1 are not bound"), "{said}");
     assert!(said.contains("claims v1-demo-pool-0-0 ask for more than 2Gi"), "{said}");
     world.look().await.expect("made again");
-    assert_eq!(template_size(&world).as_deref(), Some("2Gi"), "the next claim has the size");
+    assert_eq!(template_size(&world).as_deref(), Some("5Gi"), "the next claim limits none");
     change_claim(&world.server, "demo-pool-0-1", |claim| {
         claim["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
     });
