@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -18,6 +19,9 @@ use sherd_proto::v1::{StatusReply, StatusRequest};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
+
+/// How long a call may take: the node's own deadline, and some for the way.
+const CALL_TIMEOUT: Duration = Duration::from_secs(70);
 
 /// Asks the node at the other end of a verified connection for the status of its cluster. It has no deadline.
 ///
@@ -63,12 +67,12 @@ impl RequestClient {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let channel = over(stream).await.map_err(RequestError::Call)?;
+        let channel = in_time(over(stream)).await.and_then(|channel| channel).map_err(RequestError::Call)?;
         let client = AdminServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
         Ok(Self { client, cluster })
     }
 
-    /// Sends a request: path and query, headers, body. It has no deadline but the node's, a minute.
+    /// Sends a request: path and query, headers, body. It ends within 70 s; the node's own deadline is a minute.
     ///
     /// # Errors
     /// [`RequestError`] where no answer came. An answer may be a refusal of the service.
@@ -78,12 +82,19 @@ impl RequestClient {
         request: Request<Bytes>,
     ) -> Result<Response<Bytes>, RequestError> {
         let request = request_to_wire(sender(self.cluster, None), service, request)?;
-        let reply = self.client.call(request).await.map_err(|status| RequestError::Call(words(&status)))?;
+        let reply = in_time(self.client.call(request)).await.map_err(RequestError::Call)?;
+        let reply = reply.map_err(|status| RequestError::Call(words(&status)))?;
         let mut reply = reply.into_inner();
         check(reply.sender.take(), self.cluster, VersionRule::Admins)
             .map_err(|refusal| RequestError::Call(format!("its answer: {refusal}")))?;
         Ok(reply_from_wire(reply)?)
     }
+}
+
+/// Waits for an answer as long as a call may take.
+async fn in_time<T>(answer: impl Future<Output = T>) -> Result<T, String> {
+    let answer = tokio::time::timeout(CALL_TIMEOUT, answer).await;
+    answer.map_err(|_| format!("no answer within {} s", CALL_TIMEOUT.as_secs()))
 }
 
 /// Why a call failed, the outermost cause first.

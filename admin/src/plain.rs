@@ -5,6 +5,11 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
+/// Does the same to a text of several lines, which stay.
+pub fn plain_lines(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
+}
+
 /// Appends rows as aligned columns, after an empty line.
 pub fn section<const N: usize>(out: &mut String, rows: &[[String; N]]) {
     let mut widths = [0; N];

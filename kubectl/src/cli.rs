@@ -74,7 +74,8 @@ const STATUS_EXIT_CODES: &str = "\
 Exit codes:
   0    every volume of every set is healed
   1    the cluster serves, and something is missing
-  2    it does not serve: a set has too few volumes to read, it is forming, or no node could be asked";
+  2    it does not serve: a set has too few volumes to read, it is forming, or no node could be asked;
+       also where the command line was refused";
 
 /// Runs a command and returns the exit code; a reason goes to standard error.
 pub async fn run(cli: Cli) -> ExitCode {

@@ -14,6 +14,8 @@ pub const NODE_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 pub const FAULT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Nodes that are tried, one after the other, until one answers.
 pub const NODES_TRIED_MAX: usize = 8;
+/// How long a log that is not followed may give no line.
+pub const LOG_SILENCE_MAX: Duration = Duration::from_secs(70);
 /// Between two looks with `--watch`.
 pub const WATCH_EVERY: Duration = Duration::from_secs(2);
 /// StorageClusters of a namespace that are listed to find the only one.
@@ -23,6 +25,8 @@ pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// How long `support` may take. The rest is left out, and named.
 pub const SUPPORT_TIME_MAX: Duration = Duration::from_mins(4);
+/// How long `support` waits for a node's status.
+pub const SUPPORT_NODE_TIME_MAX: Duration = Duration::from_mins(1);
 /// Objects of each kind in the archive.
 pub const SUPPORT_OBJECTS_MAX: u32 = 1000;
 /// Bytes of a log in the archive: its last.

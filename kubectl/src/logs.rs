@@ -7,14 +7,15 @@ use std::time::Duration;
 use clap::Args;
 use futures::io::AsyncBufRead;
 use futures::stream::{self, BoxStream};
-use futures::{AsyncBufReadExt as _, StreamExt as _};
+use futures::{AsyncBufReadExt as _, Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
+use tokio::time::timeout;
 
 use crate::cluster::{FoundCluster, operators};
 use crate::error::PluginError;
-use crate::limits::LINE_BYTES_MAX;
+use crate::limits::{LINE_BYTES_MAX, LOG_SILENCE_MAX};
 use crate::session::Session;
 
 /// `kubectl sherd logs`.
@@ -79,7 +80,16 @@ pub async fn logs(
             }
         }
         let mut all = stream::select_all(opened);
-        while let Some((prefix, line)) = all.next().await {
+        loop {
+            let next = match next_line(&mut all, *follow).await {
+                Ok(next) => next,
+                Err(why) => {
+                    let pods: Vec<String> = together.iter().map(ResourceExt::name_any).collect();
+                    failures.push(format!("{}: {why}", pods.join(", ")));
+                    break;
+                }
+            };
+            let Some((prefix, line)) = next else { break };
             let written = match line {
                 Ok(line) => out.write_all(prefix.as_bytes()).and_then(|()| out.write_all(&line)),
                 Err(error) => {
@@ -94,6 +104,18 @@ pub async fn logs(
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(PluginError::Logs(failures.join("; "))) }
+}
+
+/// The next element; of logs that are not followed, within a time.
+async fn next_line<T>(
+    lines: &mut (impl Stream<Item = T> + Unpin),
+    follow: bool,
+) -> Result<Option<T>, String> {
+    if follow {
+        return Ok(lines.next().await);
+    }
+    let next = timeout(LOG_SILENCE_MAX, lines.next()).await;
+    next.map_err(|_| format!("no line within {} s", LOG_SILENCE_MAX.as_secs()))
 }
 
 /// Whether a pod has this name, or this number.
@@ -172,6 +194,15 @@ mod tests {
             lengths.push(line.len());
         }
         assert_eq!(lengths, [4, 1, LINE_BYTES_MAX + 1, 4, 5]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_log_that_stops_is_waited_for_only_with_follow() {
+        let error = next_line(&mut stream::pending::<()>(), false).await.expect_err("it has no end");
+        assert_eq!(error, "no line within 70 s");
+        let followed =
+            timeout(2 * LOG_SILENCE_MAX, async { next_line(&mut stream::pending::<()>(), true).await });
+        followed.await.expect_err("it goes on");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The API server, as the kubeconfig names it, and its namespace.
 
+use std::ffi::OsStr;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kube::api::ListParams;
@@ -58,8 +59,9 @@ impl Session {
             Ok(read) => {
                 Config::from_custom_kubeconfig(read, &options).await.map_err(|error| refused(&error))?
             }
-            // A pod has its service account in place of a file.
-            Err(error) if kubeconfig.is_none() && context.is_none() => {
+            // A pod has its service account in place of a file; a file that cannot be read names another
+            // cluster.
+            Err(error) if kubeconfig.is_none() && context.is_none() && has_no_kubeconfig() => {
                 Config::incluster().map_err(|_| refused(&error))?
             }
             Err(error) => return Err(refused(&error)),
@@ -95,6 +97,18 @@ impl Session {
     }
 }
 
+/// Whether neither the environment nor the home folder names a kubeconfig.
+fn has_no_kubeconfig() -> bool {
+    names_no_kubeconfig(std::env::var_os("KUBECONFIG").as_deref(), std::env::home_dir().as_deref())
+}
+
+fn names_no_kubeconfig(variable: Option<&OsStr>, home: Option<&Path>) -> bool {
+    let is_absent = |file: PathBuf| {
+        std::fs::symlink_metadata(file).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    };
+    variable.is_none_or(OsStr::is_empty) && home.is_none_or(|home| is_absent(home.join(".kube/config")))
+}
+
 /// A list by labels, of `objects_max` objects at most.
 pub fn list_params<'a>(
     labels: impl IntoIterator<Item = (&'a String, &'a String)>,
@@ -103,4 +117,20 @@ pub fn list_params<'a>(
     let labels: Vec<String> = labels.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
     let params = ListParams::default().limit(objects_max);
     if labels.is_empty() { params } else { params.labels(&labels.join(",")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_account_is_taken_only_where_no_kubeconfig_is_named() {
+        let home = tempfile::tempdir().expect("a folder");
+        let path = Some(home.path());
+        assert!(names_no_kubeconfig(None, path) && names_no_kubeconfig(Some(OsStr::new("")), None));
+        assert!(!names_no_kubeconfig(Some(OsStr::new("/absent")), path));
+        std::fs::create_dir(home.path().join(".kube")).expect("a folder");
+        std::fs::write(home.path().join(".kube/config"), "broken").expect("a file");
+        assert!(!names_no_kubeconfig(None, path));
+    }
 }

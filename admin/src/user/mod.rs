@@ -30,6 +30,7 @@ use self::limits::LISTINGS_MAX;
 use self::output::{CommandOutput, TEXT};
 use self::xml::Element;
 use crate::ask::RequestClient;
+use crate::plain::{plain, plain_lines};
 
 impl<C: Args> UserArgs<C> {
     /// The arguments by which the cluster is reached.
@@ -59,13 +60,13 @@ impl<C: Args> UserArgs<C> {
                     strip(&mut calls, name).await?;
                 }
                 calls.call("DeleteUser", &[("UserName", name)]).await?;
-                said(format!("deleted user {name}\n"))
+                said(&format!("deleted user {name}\n"))
             }
             UserCommand::Why(question) => why::why(&mut calls, question).await?,
             UserCommand::Key(command) => key(&mut calls, command).await?,
             UserCommand::Policy(command) => policy(&mut calls, command).await?,
         };
-        Ok(if self.common().json { format!("{}\n", printed.json) } else { printed.text })
+        Ok(if self.common().json { printed.json_line() } else { printed.text })
     }
 
     /// The arguments that all commands have.
@@ -98,7 +99,7 @@ impl<C: Args> UserArgs<C> {
 
 async fn add(calls: &mut Calls, name: &str, path: &str, with_key: bool) -> Result<CommandOutput, UserError> {
     let made = calls.call("CreateUser", &[("UserName", name), ("Path", path)]).await?;
-    let mut printed = said(format!("made user {name}\n"));
+    let mut printed = said(&format!("made user {name}\n"));
     printed.json = made.json();
     if with_key {
         let key = new_key(calls, name).await?;
@@ -113,7 +114,7 @@ async fn new_key(calls: &mut Calls, user: &str) -> Result<CommandOutput, UserErr
     let made = calls.call("CreateAccessKey", &[("UserName", user)]).await?;
     let key = made.child("AccessKey").cloned().unwrap_or_default();
     let (id, secret) = (key.text("AccessKeyId"), key.text("SecretAccessKey"));
-    let text = format!("AWS_ACCESS_KEY_ID={id}\nAWS_SECRET_ACCESS_KEY={secret}\n");
+    let text = plain_lines(&format!("AWS_ACCESS_KEY_ID={id}\nAWS_SECRET_ACCESS_KEY={secret}\n"));
     Ok(CommandOutput { text, json: made.json() })
 }
 
@@ -178,7 +179,7 @@ async fn set_all(calls: &mut Calls, user: &str, change: KeyChange) -> Result<Com
         }
         if is_done {
             let none = || format!("user {user} has no access keys\n");
-            return Ok(said(if text.is_empty() { none() } else { text }));
+            return Ok(said(&if text.is_empty() { none() } else { text }));
         }
     }
     Err(UserError::KeysChange { user: user.to_owned() })
@@ -223,15 +224,15 @@ async fn key<C: Args>(calls: &mut Calls, command: &KeyCommand<C>) -> Result<Comm
         KeyCommand::Disable { key: OneKey { user, key_id, .. }, now } => {
             let change = KeyChange::Inactive { now: *now };
             set_status(calls, user, key_id, change).await?;
-            said(format!("access key {key_id} of {user} is {}\n", change.words()))
+            said(&format!("access key {key_id} of {user} is {}\n", change.words()))
         }
         KeyCommand::Enable(OneKey { user, key_id, .. }) => {
             set_status(calls, user, key_id, KeyChange::Active).await?;
-            said(format!("access key {key_id} of {user} is active\n"))
+            said(&format!("access key {key_id} of {user} is active\n"))
         }
         KeyCommand::Delete(OneKey { user, key_id, .. }) => {
             calls.call("DeleteAccessKey", &[("UserName", user), ("AccessKeyId", key_id)]).await?;
-            said(format!("deleted access key {key_id} of {user}\n"))
+            said(&format!("deleted access key {key_id} of {user}\n"))
         }
     })
 }
@@ -245,26 +246,27 @@ async fn policy<C: Args>(calls: &mut Calls, command: &PolicyCommand<C>) -> Resul
             let attached = calls.list("ListAttachedUserPolicies", "AttachedPolicies", &named).await?;
             let own: Vec<&str> = own.iter().map(Element::own_text).collect();
             let attached: Vec<&str> = attached.iter().map(|policy| policy.text("PolicyArn")).collect();
-            let text = own.iter().chain(&attached).fold(String::new(), |text, name| text + name + "\n");
+            let text =
+                own.iter().chain(&attached).fold(String::new(), |text, name| text + &plain(name) + "\n");
             CommandOutput { text, json: json!({"PolicyNames": own, "AttachedPolicies": attached}) }
         }
         PolicyCommand::Show(OnePolicy { user, policy, .. }) => {
             let found = calls.call("GetUserPolicy", &[("UserName", user), ("PolicyName", policy)]).await?;
             let text = unescaped(found.text("PolicyDocument"));
             let json = serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text.clone()));
-            CommandOutput { text: text + "\n", json }
+            CommandOutput { text: plain_lines(&text) + "\n", json }
         }
         PolicyCommand::Delete(OnePolicy { user, policy, .. }) => {
             calls.call("DeleteUserPolicy", &[("UserName", user), ("PolicyName", policy)]).await?;
-            said(format!("deleted policy {policy} of {user}\n"))
+            said(&format!("deleted policy {policy} of {user}\n"))
         }
         PolicyCommand::Attach(Attachment { user, policy_arn, .. }) => {
             calls.call("AttachUserPolicy", &[("UserName", user), ("PolicyArn", policy_arn)]).await?;
-            said(format!("attached {policy_arn} to {user}\n"))
+            said(&format!("attached {policy_arn} to {user}\n"))
         }
         PolicyCommand::Detach(Attachment { user, policy_arn, .. }) => {
             calls.call("DetachUserPolicy", &[("UserName", user), ("PolicyArn", policy_arn)]).await?;
-            said(format!("detached {policy_arn} from {user}\n"))
+            said(&format!("detached {policy_arn} from {user}\n"))
         }
     })
 }
@@ -278,31 +280,45 @@ async fn put(
     let text = document(arguments).await?;
     let parameters = [("UserName", user), ("PolicyName", policy), ("PolicyDocument", &text)];
     calls.call("PutUserPolicy", &parameters).await?;
-    Ok(said(format!("put policy {policy} of {user}\n")))
+    Ok(said(&format!("put policy {policy} of {user}\n")))
 }
 
 /// A sentence; as JSON, that it is done.
-fn said(text: String) -> CommandOutput {
-    CommandOutput { json: json!({"done": text.trim_end()}), text }
+fn said(text: &str) -> CommandOutput {
+    CommandOutput { json: json!({"done": text.trim_end()}), text: plain_lines(text) }
 }
 
 /// A table of elements, by these of their elements.
 fn table(list: &str, rows: &[Element], columns: &[&str]) -> CommandOutput {
     let json = json!({ list: rows.iter().map(Element::json).collect::<Vec<_>>() });
+    let cell = |row: &Element, column: &&str| plain(row.text(column));
     let widths: Vec<usize> = columns
         .iter()
-        .map(|column| rows.iter().map(|row| row.text(column).chars().count()).max().unwrap_or(0))
+        .map(|column| rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0))
         .zip(columns)
         .map(|(widest, column)| widest.max(column.len()))
         .collect();
     let mut text = String::new();
-    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+    let mut line = |cells: &mut dyn Iterator<Item = String>| {
         let padded: Vec<String> = cells.zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
         writeln!(text, "{}", padded.join("  ").trim_end()).expect(TEXT);
     };
-    line(&mut columns.iter().copied());
+    line(&mut columns.iter().map(ToString::to_string));
     for row in rows {
-        line(&mut columns.iter().map(|column| row.text(column)));
+        line(&mut columns.iter().map(|column| cell(row, column)));
     }
     CommandOutput { text, json }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_others_obey_no_terminal() {
+        let row = Element::parse("<member><UserName>a\nb\u{9b}</UserName></member>").expect("a document");
+        assert_eq!(table("Users", &[row], &["UserName"]).text, "UserName\na?b?\n");
+        assert_eq!(said("made a\u{9b}\nb\n").text, "made a?\nb\n");
+        assert_eq!(said("a\u{9b}").json_line(), "{\"done\":\"a\\u009b\"}\n");
+    }
 }

@@ -16,6 +16,7 @@ use super::calls::{Calls, escaped};
 use super::error::UserError;
 use super::output::{CommandOutput, TEXT};
 use super::xml::Element;
+use crate::plain::plain;
 
 /// The ARNs of S3's resources, before the bucket.
 const S3_ARN: &str = "arn:aws:s3:::";
@@ -210,32 +211,42 @@ fn verdict_text(
     let AskedCaller { name, arn, inactive_key } = caller;
     let mut text = String::new();
     if let Some(key) = inactive_key {
-        writeln!(text, "denied: the access key {key} is inactive. With an active key of its user:")
-            .expect(TEXT);
+        add_line(
+            &mut text,
+            &format!("denied: the access key {key} is inactive. With an active key of its user:"),
+        );
     }
     let word = if decision == "allowed" { "allowed" } else { "denied" };
-    writeln!(text, "{word}: {action} on {resource} by user {name} ({arn})").expect(TEXT);
+    add_line(&mut text, &format!("{word}: {action} on {resource} by user {name} ({arn})"));
     let statements = reasons.members("Explanation");
     let decides = |statement: &&Element| {
         let effect = if decision == "explicitDeny" { "Deny" } else { "Allow" };
         statement.members("FailedConditions").is_empty() && statement.text("Effect") == effect
     };
     for statement in statements.iter().filter(decides) {
-        writeln!(text, "  by {}", statement_text(statement)).expect(TEXT);
+        add_line(&mut text, &format!("  by {}", statement_text(statement)));
     }
     if decision == "implicitDeny" {
-        writeln!(text, "  no statement allows it").expect(TEXT);
+        add_line(&mut text, "  no statement allows it");
     }
     for statement in statements.iter().filter(|statement| !statement.members("FailedConditions").is_empty()) {
         let failed = statement.members("FailedConditions").iter().map(condition_text);
         let failed: Vec<String> = failed.collect();
-        writeln!(text, "  not by {}: {}", statement_text(statement), failed.join("; ")).expect(TEXT);
+        add_line(&mut text, &format!("  not by {}: {}", statement_text(statement), failed.join("; ")));
     }
     let missing: Vec<&str> = reasons.members("MissingContextValues").iter().map(Element::own_text).collect();
     if !missing.is_empty() {
-        writeln!(text, "  conditions ask for {}, which --context may give", missing.join(", ")).expect(TEXT);
+        add_line(
+            &mut text,
+            &format!("  conditions ask for {}, which --context may give", missing.join(", ")),
+        );
     }
     text
+}
+
+/// Adds a line; texts of others end no line.
+fn add_line(text: &mut String, line: &str) {
+    writeln!(text, "{}", plain(line)).expect(TEXT);
 }
 
 /// A statement by its effect, its name or number, its line and its policy.
@@ -263,15 +274,16 @@ impl AskedBucket {
     fn text(&self) -> String {
         let Self { name, exists, policy, blocks, ownership, tags: _ } = self;
         if !exists {
-            return format!("bucket {name} is not there: a request is answered NoSuchBucket\n");
+            return plain(&format!("bucket {name} is not there: a request is answered NoSuchBucket")) + "\n";
         }
         let policy = if policy.is_some() { "has a policy" } else { "has no policy" };
         let blocks = if blocks.is_empty() { "none".to_owned() } else { blocks.join(", ") };
         let ownership = ownership.as_deref().unwrap_or("none");
-        format!(
+        let line = format!(
             "bucket {name} {policy}; public access block: {blocks} (it binds callers without a signature); \
-             ownership: {ownership}\n"
-        )
+             ownership: {ownership}"
+        );
+        plain(&line) + "\n"
     }
 
     fn json(&self) -> Value {
@@ -321,5 +333,21 @@ mod tests {
         assert_eq!(names[0], "ContextEntries.member.1.ContextKeyName=aws:TagKeys");
         assert_eq!(names[3], "ContextEntries.member.1.ContextKeyValues.member.2=b");
         assert_eq!(names[6], "ContextEntries.member.2.ContextKeyValues.member.1=10.0.0.1");
+    }
+
+    #[test]
+    fn names_of_statements_forge_no_line() {
+        let reasons = Element::parse(
+            "<R><Explanation><member><Sid>x\nallowed: s3:GetObject\u{9b}2J</Sid><Effect>Deny</Effect>\
+             <Policy>p</Policy></member></Explanation></R>",
+        );
+        let caller = AskedCaller { name: "a\u{9d}".to_owned(), arn: String::new(), inactive_key: None };
+        let reasons = reasons.expect("a document");
+        let text = verdict_text(&caller, "s3:GetObject", "*", "explicitDeny", &reasons);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.contains("x?allowed: s3:GetObject?2J") && text.contains("user a?"), "{text}");
+        let bucket =
+            AskedBucket { exists: true, ownership: Some("\u{9b}".to_owned()), ..AskedBucket::default() };
+        assert!(bucket.text().ends_with("ownership: ?\n"));
     }
 }

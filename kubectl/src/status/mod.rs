@@ -8,6 +8,7 @@ pub use self::report::report;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::Args;
+use k8s_openapi::api::core::v1::Pod;
 use sherd_admin::plain::plain;
 use sherd_admin::status::{ClusterVerdict, table, verdict};
 use sherd_proto::v1::StatusReply;
@@ -50,20 +51,37 @@ pub async fn look<P: PodPorts>(
     name: Option<&str>,
 ) -> Result<ClusterLook, PluginError> {
     let cluster = FoundCluster::find(session, name).await?;
-    let (pods, budgets) = (cluster.pods(session).await, cluster.budgets(session).await);
-    let mut text = report(&cluster, &pods, &budgets);
-    let reply = match pods {
-        Ok(pods) => match NodeCertificate::of_any_role(session, &cluster).await {
-            Ok(certificate) => Nodes::new(ports, certificate, &cluster, &pods).status().await,
-            Err(error) => Err(error),
-        },
-        Err(error) => Err(error),
-    };
+    let (mut text, pods) = look_at_objects(session, &cluster).await;
+    let reply = ask_node(session, ports, &cluster, pods).await;
     if let Ok(reply) = &reply {
         text.push('\n');
         text.push_str(&table(reply));
     }
     Ok(ClusterLook { text, reply })
+}
+
+/// The report on a cluster by its objects alone, and its pods.
+pub(crate) async fn look_at_objects(
+    session: &Session,
+    cluster: &FoundCluster,
+) -> (String, Result<Vec<Pod>, PluginError>) {
+    let (pods, budgets) = (cluster.pods(session).await, cluster.budgets(session).await);
+    (report(cluster, &pods, &budgets), pods)
+}
+
+/// Asks a node of these pods for the status.
+///
+/// # Errors
+/// [`PluginError`].
+pub(crate) async fn ask_node<P: PodPorts>(
+    session: &Session,
+    ports: &P,
+    cluster: &FoundCluster,
+    pods: Result<Vec<Pod>, PluginError>,
+) -> Result<StatusReply, PluginError> {
+    let pods = pods?;
+    let certificate = NodeCertificate::of_any_role(session, cluster).await?;
+    Nodes::new(ports, certificate, cluster, &pods).status().await
 }
 
 /// Prints the status, once or every two seconds, and gives the last verdict.

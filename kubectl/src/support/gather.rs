@@ -19,8 +19,8 @@ use super::redact::{redact_object, redact_text};
 use crate::cluster::{FoundCluster, operators};
 use crate::error::{PluginError, Right};
 use crate::limits::{
-    ANSWER_TIMEOUT, SUPPORT_LOG_BYTES_MAX, SUPPORT_LOG_LINES_MAX, SUPPORT_OBJECTS_MAX, SUPPORT_PODS_MAX,
-    SUPPORT_TIME_MAX,
+    ANSWER_TIMEOUT, LINE_BYTES_MAX, SUPPORT_LOG_BYTES_MAX, SUPPORT_LOG_LINES_MAX, SUPPORT_OBJECTS_MAX,
+    SUPPORT_PODS_MAX, SUPPORT_TIME_MAX,
 };
 use crate::logs;
 use crate::session::Session;
@@ -169,12 +169,17 @@ impl SupportReader<'_> {
         Ok(true)
     }
 
-    /// Adds the last of the logs of the cluster's pods and of its operators.
+    /// Adds the last of the logs of the cluster's pods.
     pub(super) async fn add_logs(&self, archive: &mut Archive) -> io::Result<()> {
         match self.within("logs", self.cluster.pods(self.session)).await {
             Ok(pods) => self.add_logs_of(archive, "logs", self.session, &pods).await?,
             Err(why) => archive.fault(why),
         }
+        Ok(())
+    }
+
+    /// Adds the operator's pods and the last of their logs.
+    pub(super) async fn add_operators(&self, archive: &mut Archive) -> io::Result<()> {
         match self.within("operator", operators(self.session)).await {
             Ok((home, pods)) => {
                 add_json(archive, "operator-pods.json", json!(pods))?;
@@ -219,14 +224,20 @@ impl SupportReader<'_> {
             tail_lines: Some(SUPPORT_LOG_LINES_MAX),
             ..LogParams::default()
         };
-        let mut text = Vec::new();
+        let (mut text, mut is_cut) = (Vec::new(), false);
         let reading = async {
             let mut lines = logs::lines(home, pod, params).await.map_err(|error| error.to_string())?;
             while let Some(line) = lines.next().await {
-                text.extend(line.map_err(|error| error.to_string())?);
+                let mut line = line.map_err(|error| error.to_string())?;
+                // The parts of a long line are one again: a secret may stand on both sides of a cut.
+                if line.len() > LINE_BYTES_MAX {
+                    line.pop();
+                }
+                text.extend(line);
                 // In large steps: each one moves what is kept.
                 if text.len() > 2 * SUPPORT_LOG_BYTES_MAX {
                     text.drain(..text.len() - SUPPORT_LOG_BYTES_MAX);
+                    is_cut = true;
                 }
             }
             Ok(())
@@ -234,9 +245,22 @@ impl SupportReader<'_> {
         let left = self.deadline.saturating_duration_since(Instant::now()).min(ANSWER_TIMEOUT);
         let read = timeout(left, reading).await;
         let read = read.unwrap_or_else(|_| Err(format!("cut after {} s", left.as_secs())));
-        text.drain(..text.len().saturating_sub(SUPPORT_LOG_BYTES_MAX));
-        (text, read.err())
+        let excess = text.len().saturating_sub(SUPPORT_LOG_BYTES_MAX);
+        text.drain(..excess);
+        (whole_lines(text, is_cut || excess > 0, read.is_err()), read.err())
     }
+}
+
+/// A log without the part of a line at an end where it was cut: half a secret looks like none.
+fn whole_lines(mut text: Vec<u8>, is_begin_cut: bool, is_end_cut: bool) -> Vec<u8> {
+    let is_end = |byte: &u8| *byte == b'\n';
+    if is_begin_cut {
+        text.drain(..text.iter().position(is_end).map_or(text.len(), |at| at + 1));
+    }
+    if is_end_cut {
+        text.truncate(text.iter().rposition(is_end).map_or(0, |at| at + 1));
+    }
+    text
 }
 
 /// Whether an event is about the cluster or one of its objects, by their names.
@@ -252,4 +276,17 @@ fn add_json(archive: &mut Archive, file: &str, mut value: Value) -> io::Result<(
     redact_object(&mut value);
     let text = serde_json::to_string_pretty(&value).map_err(io::Error::other)?;
     archive.add(file, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_were_cut_are_left_out() {
+        let cut = |text: &str, begin, end| whole_lines(text.as_bytes().to_vec(), begin, end);
+        assert_eq!(cut("half\na\nhalf", true, true), b"a\n");
+        assert_eq!(cut("a\nb", false, false), b"a\nb");
+        assert_eq!((cut("half", true, false), cut("half", false, true)), (vec![], vec![]));
+    }
 }

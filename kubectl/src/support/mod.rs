@@ -12,18 +12,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
-use sherd_admin::status::json;
-use tokio::time::Instant;
+use sherd_admin::status::{json, table};
+use tokio::time::{Instant, timeout};
 
 use self::archive::Archive;
 use self::gather::SupportReader;
-use self::redact::redact_text;
+use self::redact::{redact_json, redact_text};
 use crate::cluster::FoundCluster;
 use crate::error::PluginError;
-use crate::limits::SUPPORT_TIME_MAX;
+use crate::limits::{SUPPORT_NODE_TIME_MAX, SUPPORT_TIME_MAX};
 use crate::node::PodPorts;
 use crate::session::Session;
-use crate::status::{ClusterLook, look};
+use crate::status::{ask_node, look_at_objects};
 
 /// `kubectl sherd support`.
 #[derive(Debug, Clone, Default, Args)]
@@ -54,8 +54,9 @@ pub async fn support<P: PodPorts>(
     let failed = |source| PluginError::Archive { path: path.clone(), source };
     let mut archive = Archive::new(&path, &folder, now).map_err(failed)?;
     let reader = SupportReader { session, cluster: &cluster, deadline };
-    add_status(&reader, ports, &mut archive).await.map_err(failed)?;
     reader.add_objects(&mut archive).await.map_err(failed)?;
+    reader.add_operators(&mut archive).await.map_err(failed)?;
+    add_status(&reader, ports, &mut archive).await.map_err(failed)?;
     reader.add_logs(&mut archive).await.map_err(failed)?;
     let (files, faults) = archive.finish().map_err(failed)?;
     let missing =
@@ -69,20 +70,29 @@ async fn add_status<P: PodPorts>(
     ports: &P,
     archive: &mut Archive,
 ) -> std::io::Result<()> {
-    let name = &reader.cluster.names.cluster;
-    let looked = look(reader.session, ports, Some(name));
-    let ClusterLook { text, reply } = match reader.within("status.txt", looked).await {
+    let SupportReader { session, cluster, .. } = *reader;
+    let looked = async { Ok(look_at_objects(session, cluster).await) };
+    let (mut text, pods) = match reader.within("status.txt", looked).await {
         Ok(looked) => looked,
         Err(why) => {
             archive.fault(why);
             return Ok(());
         }
     };
+    let asked = timeout(SUPPORT_NODE_TIME_MAX, ask_node(session, ports, cluster, pods)).await;
+    let reply = match asked {
+        Ok(asked) => asked.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no node answers within {} s", SUPPORT_NODE_TIME_MAX.as_secs())),
+    };
+    if let Ok(reply) = &reply {
+        text.push('\n');
+        text.push_str(&table(reply));
+    }
     archive.add("status.txt", &redact_text(&text))?;
     match reply {
-        Ok(reply) => archive.add("status.json", &redact_text(&json(&reply))),
-        Err(error) => {
-            archive.fault(format!("status.json: {error}"));
+        Ok(reply) => archive.add("status.json", &redact_json(&json(&reply))),
+        Err(why) => {
+            archive.fault(format!("status.json: {why}"));
             Ok(())
         }
     }

@@ -42,6 +42,8 @@ pub(crate) struct MemoryNodes {
     authority: Authority,
     /// Pods that answer, each with the name in its certificate.
     names: BTreeMap<String, String>,
+    /// Whether they say nothing behind the handshake of TLS.
+    is_silent: bool,
     /// The pods whose port was opened.
     opened: Mutex<Vec<String>>,
 }
@@ -51,12 +53,17 @@ impl MemoryNodes {
     pub(crate) fn of(pods: &[&str]) -> Self {
         let authority = Authority::init(CLUSTER, now_ms()).expect("a key and a clock");
         let names = pods.iter().map(|pod| ((*pod).to_owned(), (*pod).to_owned())).collect();
-        Self { authority, names, opened: Mutex::default() }
+        Self { authority, names, is_silent: false, opened: Mutex::default() }
     }
 
     /// Gives a pod the certificate of another.
     pub(crate) fn show_as(&mut self, pod: &str, name: &str) {
         self.names.insert(pod.to_owned(), name.to_owned());
+    }
+
+    /// Lets all stop behind the handshake of TLS.
+    pub(crate) const fn fall_silent(&mut self) {
+        self.is_silent = true;
     }
 
     pub(crate) fn opened(&self) -> Vec<String> {
@@ -116,7 +123,7 @@ impl PodPorts for MemoryNodes {
         let fault = self.names.get(pod).map_or_else(
             || Some("connection refused on port 9100".to_owned()),
             |name| {
-                tokio::spawn(serve(self.acceptor(name), far, name.clone()));
+                tokio::spawn(serve(self.acceptor(name), far, name.clone(), self.is_silent));
                 None
             },
         );
@@ -125,8 +132,11 @@ impl PodPorts for MemoryNodes {
 }
 
 /// Serves the one connection.
-async fn serve(acceptor: TlsAcceptor, stream: DuplexStream, name: String) {
+async fn serve(acceptor: TlsAcceptor, stream: DuplexStream, name: String, is_silent: bool) {
     let Ok(mut stream) = acceptor.accept(stream).await else { return };
+    if is_silent {
+        return std::future::pending().await;
+    }
     // tonic serves pipes, and no TLS over them.
     let (mut near, far) = tokio::io::duplex(1 << 16);
     let incoming = futures::stream::once(async { Ok::<_, std::io::Error>(far) });

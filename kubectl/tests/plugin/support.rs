@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
+use sherd_kubectl::error::PluginError;
+use sherd_kubectl::node::{PodPort, PodPorts};
 use sherd_kubectl::support::{SupportArgs, support};
 
 use crate::node::{MemoryNodes, secret};
@@ -34,7 +37,7 @@ fn files(path: &Path) -> BTreeMap<String, String> {
 
 async fn archived(
     server: &ApiServer,
-    nodes: &MemoryNodes,
+    nodes: &impl PodPorts,
     folder: &Path,
 ) -> (String, BTreeMap<String, String>) {
     let path: PathBuf = folder.join("support.tar.gz");
@@ -52,7 +55,7 @@ fn put_secrets(server: &ApiServer) {
     for pod in ["demo-pool-0", "demo-pool-1"] {
         let lines = [
             format!(r#"{{"message":"request","authorization":"AWS4-HMAC-SHA256 x, Signature={CHOSEN}"}}"#),
-            format!("GET /photos/a?X-Amz-Signature={CHOSEN}&x=kept-{pod}"),
+            format!("GET /photos/a?x=kept-{pod}&X-Amz-Signature={CHOSEN}"),
             format!("secret {RANDOM} of a client"),
             format!("-----BEGIN EC PRIVATE KEY-----\n{CHOSEN}\n-----END EC PRIVATE KEY-----"),
         ];
@@ -169,6 +172,32 @@ async fn an_archive_has_all_parts_and_no_secret() {
     let secrets = server.requests().into_iter().filter(|path| path.contains("/secrets"));
     let secrets: Vec<_> = secrets.collect();
     assert_eq!(secrets, ["/api/v1/namespaces/storage/secrets/demo-admin"], "no other Secret is read");
+}
+
+/// Nodes whose ports are never opened.
+struct StuckNodes;
+
+impl PodPorts for StuckNodes {
+    fn open<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<PodPort, PluginError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_do_not_answer_leave_the_rest_whole() {
+    let server = ApiServer::with_cluster();
+    MemoryNodes::of(&[]).put_admin(&server);
+    put_secrets(&server);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_, files) = archived(&server, &StuckNodes, folder.path()).await;
+    assert!(files["status.txt"].contains("StorageCluster demo"));
+    assert!(files["logs/demo-pool-0.log"].contains("kept") && files.contains_key("buckets.json"));
+    assert!(
+        files["errors.txt"].contains("status.json: no node answers within 60 s"),
+        "{}",
+        files["errors.txt"]
+    );
+    assert!(!files["errors.txt"].contains("left out"), "{}", files["errors.txt"]);
 }
 
 #[tokio::test]

@@ -26,6 +26,18 @@ async fn users_are_listed_and_refusals_are_iams() {
     assert!(why.starts_with("nobody is no access key and no user of the account"), "{why}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_behind_the_handshake_is_not_waited_for_without_end() {
+    let server = ApiServer::with_cluster();
+    let mut nodes = MemoryNodes::of(&["demo-pool-0"]);
+    nodes.fall_silent();
+    nodes.put_admin(&server);
+    let hour = std::time::Duration::from_hours(1);
+    let listed = tokio::time::timeout(hour, run(&server, &nodes, "list")).await;
+    let error = listed.expect("it ends").expect_err("no answer came");
+    assert!(error.contains("no answer within 70 s"), "{error}");
+}
+
 #[tokio::test]
 async fn without_a_certificate_of_an_admin_it_is_said_how_to_get_one() {
     let server = ApiServer::with_cluster();
