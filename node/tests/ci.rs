@@ -193,6 +193,7 @@ fn the_service_of_the_compose_file_has_its_buckets_and_is_healthy() {
     assert_eq!(node.ask("PUT", "/uploads/k", "", "v").0, 200);
     let ["CMD", "/sherd-node", arguments @ ..] = check.as_slice() else { panic!("{check:?}") };
     assert_eq!(output(arguments, &[("SHERD_LISTEN", node.address())]).0, Some(0));
+    assert_eq!(node.stop(), Some(0));
 }
 
 #[test]
