@@ -1,11 +1,10 @@
 //! The input of an action: its parameters and its caller.
 
 use http::StatusCode;
-use sherd_core::iam::{AccessKeyId, EntityKind, PolicyVendor};
+use sherd_core::iam::{EntityKind, PolicyVendor};
 use sherd_core::limits::IAM_PATH_CHARS_MAX;
 use sherd_core::record::Tag;
 use sherd_policy::{ACCOUNT, Identity};
-use sherd_s3::auth::root_keys::RootKeys;
 use sherd_s3::source::Source;
 use sherd_store::iam::{EntityUpdate, Iam, ManagedName, PolicyOwner, Signer};
 
@@ -23,8 +22,6 @@ pub(crate) struct Call {
     pub(crate) form: Form,
     /// Its caller.
     pub(crate) caller: Caller,
-    /// The key pairs of root, whose ids no user may have.
-    pub(crate) root: RootKeys,
     /// Where the request came from.
     pub(crate) source: Source,
     /// The `User-Agent` of the request.
@@ -81,13 +78,9 @@ impl Call {
         Ok(EntityUpdate { name, path: self.optional("NewPath")?.map(str::to_owned) })
     }
 
-    /// The id of an access key, of a form that AWS's have, or that a given one may have.
+    /// The id of an access key, of a form that AWS's have.
     pub(crate) fn access_key_id(&self) -> Result<&str, Fault> {
         let id = self.required("AccessKeyId")?;
-        // Ids that another store gave are shorter than AWS's, and have other characters.
-        if AccessKeyId::parse(id).is_some() {
-            return Ok(id);
-        }
         if id.len() < KEY_ID_CHARS_MIN {
             let constraint = format!("Member must have length greater than or equal to {KEY_ID_CHARS_MIN}");
             return Err(Fault::constraint("AccessKeyId", id, &constraint));

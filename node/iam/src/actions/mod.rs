@@ -73,7 +73,6 @@ actions! {
         UpdateAccessKey(User) = keys::update;
         DeleteAccessKey(User) = keys::delete;
         GetAccessKeyLastUsed(Key) = keys::last_used;
-        ImportAccessKey(Certificate) = keys::import;
         CreateGroup(NewGroup) = groups::create;
         GetGroup(Group) = groups::get;
         ListGroups(Account) = groups::list;

@@ -6,10 +6,6 @@
 //! ```
 //! A crash between the two leaves a record that no user lists. It gives nothing, and no id is given twice.
 //!
-//! The id of a key of another store may come again. So the record of a user that is there, listed by it or
-//! not, is never taken by another one, and is removed only as it was read; one that its user does not list is
-//! written again before it is listed. Where a crash left such a record, the same call goes on with it.
-//!
 //! A user that may change its keys signs with one of them. Whether that one is active, and the change of the
 //! other, are one step of the user's record: from the step on that makes a key inactive, it activates no
 //! other key of its user and makes none.
@@ -18,12 +14,12 @@ use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use sherd_core::iam::{
-    AccessKeyId, EntityId, EntityKind, KeyRecord, KeyStatus, KeyUse, NamedRecord, UserKey, UserRecord,
+    AccessKeyId, EntityKind, KeyRecord, KeyStatus, KeyUse, NamedRecord, UserKey, UserRecord,
 };
 use sherd_core::id::RegisterKey;
 use sherd_core::limits::IAM_USER_KEYS_MAX;
 
-use super::error::{IamError, KeyTaken, LimitExceeded, MissingEntity, Result};
+use super::error::{IamError, LimitExceeded, MissingEntity, Result};
 use super::fingerprint::Fingerprint;
 use super::limits::{COMPARED_KEYS_MAX, REVOKE_PAUSE, REVOKE_WAIT};
 use super::master_key::{KeySecret, MasterKey};
@@ -42,38 +38,6 @@ pub struct NewKey {
     pub key: KeyRecord,
     /// Its secret.
     pub secret: KeySecret,
-}
-
-/// A key of another store.
-#[derive(Debug, Clone)]
-pub struct GivenKey {
-    /// Its id.
-    pub id: AccessKeyId,
-    /// Its secret.
-    pub secret: KeySecret,
-    /// Whether it may be used.
-    pub status: KeyStatus,
-}
-
-impl GivenKey {
-    /// From its texts: an id of 3 to 64 of the characters a-z, A-Z, 0-9 and `_+.@-`, and a secret of 8 to 128
-    /// visible ASCII characters.
-    ///
-    /// # Errors
-    /// [`IamError::GivenKeyId`], [`IamError::GivenSecret`].
-    pub fn parse(id: &str, secret: &str, status: KeyStatus) -> Result<Self> {
-        let id = AccessKeyId::parse(id).ok_or(IamError::GivenKeyId)?;
-        Ok(Self { id, secret: KeySecret::given(secret).ok_or(IamError::GivenSecret)?, status })
-    }
-}
-
-/// Whether a given key is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GivenKeyState {
-    /// No user has it.
-    Free,
-    /// The user has it, with this secret.
-    Held(KeyStatus),
 }
 
 /// The access keys of a user.
@@ -154,64 +118,6 @@ impl Iam {
         .await
     }
 
-    /// Whether a user has a key of another store, or may take it. The user may not be there.
-    ///
-    /// # Errors
-    /// [`KeyTaken`]; [`IamError::NoMasterKey`]; [`IamError::OtherMasterKey`]; any of [`IamError`] of reading.
-    pub async fn find_given_key(&self, user: &str, key: &GivenKey) -> Result<GivenKeyState> {
-        let (records, master_key) = (&self.inner.records, self.require_master_key()?);
-        check_master_key(records, master_key).await?;
-        let owner = match records.named::<UserRecord>(user).await {
-            Ok(owner) => Some(owner.id),
-            Err(IamError::NoSuchEntity(_)) => None,
-            Err(error) => return Err(error),
-        };
-        let found = records.read::<KeyRecord>(key.id.register()).await?.map(|found| found.record);
-        judge(records, master_key, found, owner.as_ref(), key).await
-    }
-
-    /// Gives a user a key of another store. Gives the state before: a key that the user has stays as it is.
-    ///
-    /// # Errors
-    /// [`KeyTaken`]; [`MissingEntity`]; [`LimitExceeded`]; [`IamError::NoMasterKey`];
-    /// [`IamError::OtherMasterKey`]; any of [`IamError`].
-    pub async fn import_access_key(&self, user: &str, given: GivenKey) -> Result<GivenKeyState> {
-        let (records, master_key) = (self.inner.records.clone(), self.require_master_key()?.clone());
-        check_master_key(&records, &master_key).await?;
-        let owner = records.named::<UserRecord>(user).await?;
-        if owner.key(given.id).is_none() && owner.keys.len() >= IAM_USER_KEYS_MAX {
-            return Err(too_many());
-        }
-        let record = KeyRecord {
-            id: given.id,
-            user: owner.reference(),
-            created_ms: records.objects.now_ms(),
-            secret: master_key.wrap(given.id, &given.secret, &*self.inner.rng),
-        };
-        let name = user.to_owned();
-        self.change("access key", async move {
-            let put = |found: Option<KeyRecord>| async {
-                let state = judge(&records, &master_key, found, Some(&record.user.id), &given).await?;
-                let step = match state {
-                    GivenKeyState::Free => Step::Put(record.clone()),
-                    GivenKeyState::Held(_) => Step::Keep,
-                };
-                Ok((step, state))
-            };
-            let state = records.change_by(&given.id.register(), put).await?;
-            if state == GivenKeyState::Free
-                && let Err(error) = list(&records, &name, &record, given.status).await
-            {
-                if !error.may_have_changed() {
-                    records.clear_key(&record).await;
-                }
-                return Err(error);
-            }
-            Ok(state)
-        })
-        .await
-    }
-
     /// The access keys of a user.
     ///
     /// # Errors
@@ -282,15 +188,8 @@ impl Iam {
                 found.keys.retain(|known| known.id != id);
                 Ok(id)
             };
-            // As it is before its user lists it no more: one that is given again has another record.
-            let record = match AccessKeyId::parse(&key) {
-                Some(id) => records.read::<KeyRecord>(id.register()).await?,
-                None => None,
-            };
             let id = records.change_named(&user, remove).await?;
-            if let Some(found) = record {
-                records.clear_key(&found.record).await;
-            }
+            records.clear(&id.register()).await;
             records.clear(&id.register_of_use()).await;
             Ok(())
         })
@@ -371,45 +270,4 @@ fn missing_key(key: &str) -> MissingEntity {
 
 fn too_many() -> IamError {
     LimitExceeded::Quota { quota: "AccessKeysPerUser", max: IAM_USER_KEYS_MAX }.into()
-}
-
-/// Decides whether a user has a key, by its record.
-async fn judge(
-    records: &Records,
-    master_key: &MasterKey,
-    found: Option<KeyRecord>,
-    user: Option<&EntityId>,
-    given: &GivenKey,
-) -> Result<GivenKeyState> {
-    let Some(found) = found else { return Ok(GivenKeyState::Free) };
-    let Some(holder) = records.referred::<UserRecord>(&found.user).await? else {
-        return Ok(GivenKeyState::Free);
-    };
-    let (holder, id) = (holder.record, given.id);
-    if Some(&holder.id) != user {
-        return Err(KeyTaken::ByUser { id, user: holder.name }.into());
-    }
-    if master_key.unwrap(id, &found.secret)? != given.secret {
-        return Err(KeyTaken::OtherSecret { id }.into());
-    }
-    Ok(holder.key(id).map_or(GivenKeyState::Free, |key| GivenKeyState::Held(key.status)))
-}
-
-/// Adds a key to the list of its user.
-async fn list(records: &Records, name: &str, key: &KeyRecord, status: KeyStatus) -> Result<()> {
-    let list = |user: &mut UserRecord| {
-        // A user that took the name meanwhile is another one.
-        if user.id != key.user.id {
-            return Err(missing(USER, name).into());
-        }
-        if user.key(key.id).is_some() {
-            return Ok(());
-        }
-        if user.keys.len() >= IAM_USER_KEYS_MAX {
-            return Err(too_many());
-        }
-        user.keys.push(UserKey { id: key.id, status });
-        Ok(())
-    };
-    records.change_named(name, list).await
 }

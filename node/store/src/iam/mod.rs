@@ -28,12 +28,10 @@ mod aws_policies;
 mod principals;
 
 pub use aws_policies::aws_policies;
-pub use error::{
-    DeleteConflict, IamError, IamReadError, InvalidTag, KeyTaken, LimitExceeded, MissingEntity, Result,
-};
+pub use error::{DeleteConflict, IamError, IamReadError, InvalidTag, LimitExceeded, MissingEntity, Result};
 pub use fingerprint::Fingerprint;
 pub use key_view::{KeyLookup, KeyView};
-pub use keys::{GivenKey, GivenKeyState, KeyOwner, NewKey, Signer, UserKeys};
+pub use keys::{KeyOwner, NewKey, Signer, UserKeys};
 pub use master_key::{KeySecret, MasterKey};
 pub use names::EntityUpdate;
 pub use places::SearchPlace;

@@ -263,16 +263,6 @@ impl Records {
         }
     }
 
-    /// Removes the record of a key that its user does not list, unless it was written again.
-    pub(super) async fn clear_key(&self, key: &KeyRecord) {
-        let remove = |found: Option<KeyRecord>| {
-            Ok((if found.as_ref() == Some(key) { Step::Remove } else { Step::Keep }, ()))
-        };
-        if let Err(error) = self.change(&key.id.register(), remove).await {
-            tracing::debug!(key = %key.id, %error, "a record of a key that gives nothing is left");
-        }
-    }
-
     /// Lists the records that `keep` takes, of the registers behind `marker`. An entity stays in its register
     /// when it is renamed, so that it is listed once. The page ends early where its records are long.
     pub(super) async fn list<R: EntityRecord>(

@@ -2,7 +2,6 @@
 
 pub(super) mod gate;
 mod entities;
-mod given_keys;
 mod keys;
 mod policies;
 mod renames;

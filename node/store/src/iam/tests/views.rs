@@ -241,7 +241,7 @@ async fn an_unknown_key_is_read_once_in_a_second_and_what_is_no_id_never() {
         counted.fetch_add(1, Ordering::Relaxed);
         Fate::Through
     });
-    for other in ["", "AK", "root key", "AKIA/AAAAAAAAAAAAAAA", &"A".repeat(10_000)] {
+    for other in ["", "AKIA", "root", "AKIAAAAAAAAAAAAAAAA1", &"A".repeat(10_000)] {
         assert!(matches!(iam.remembered_key(other), Some(KeyLookup::Unknown)));
         assert!(iam.look_up_key(other).await.expect("known to be none").is_none());
     }
