@@ -3,7 +3,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -20,8 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-/// How long a call may take: the node's own deadline, and some for the way.
-const CALL_TIMEOUT: Duration = Duration::from_secs(70);
+use crate::limits::CALL_TIMEOUT;
 
 /// Asks the node at the other end of a verified connection for the status of its cluster. It has no deadline.
 ///
@@ -72,7 +70,8 @@ impl RequestClient {
         Ok(Self { client, cluster })
     }
 
-    /// Sends a request: path and query, headers, body. It ends within 70 s; the node's own deadline is a minute.
+    /// Sends a request: path and query, headers, body. It ends within 70 s; the node's own deadline is a
+    /// minute.
     ///
     /// # Errors
     /// [`RequestError`] where no answer came. An answer may be a refusal of the service.

@@ -7,9 +7,11 @@
 //! status   the status of a cluster as tables, as JSON, and as a verdict
 //! ask      one question to a node, or HTTP requests as the root user
 //! plain    texts of others, as a terminal may have them
+//! limits   bounds of time
 //! ```
 
 pub mod user;
 pub mod status;
 pub mod ask;
+mod limits;
 pub mod plain;

@@ -146,7 +146,7 @@ fn is_secret_name(name: &str) -> bool {
     NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Takes the secrets out of a text in JSON, or of one that is none as it looks.
+/// Takes the secrets out of a text in JSON, or of any other text by its looks.
 pub(super) fn redact_json(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(mut value) => {
@@ -268,8 +268,8 @@ fn secret_value(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
 }
 
 /// The value between the quotes that begin here; empty where nothing is between. Quotes may be escaped, each
-/// by the same number of backslashes, and may be three. A value behind whose quote more text stands than the
-/// end of a value is none.
+/// by the same number of backslashes, and may be three. Nothing is taken where more text than the end of a
+/// value stands behind its quote.
 fn quoted(text: &str, start: usize) -> Option<Range<usize>> {
     let opened = text[start..].trim_start_matches('\\');
     let slashes = text.len() - start - opened.len();
