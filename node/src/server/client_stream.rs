@@ -357,7 +357,7 @@ mod tests {
             Self { near, far, given_back, reclaim }
         }
 
-        /// One whose answer is on its way.
+        /// A reader whose answer is on its way.
         fn of_answer(pauses: usize) -> Self {
             let exchange = Exchange::alone();
             drop(exchange.answer((), None));

@@ -99,7 +99,7 @@ async fn connections_that_stand_still_are_closed() {
     let body = Body { id: 1, len: 32 << 20 };
     s3.put("large", body).await.expect("a healthy node");
 
-    // One that reads nothing of a large answer; nothing of it fits behind the socket's buffers. It pauses for
+    // A client that reads nothing of a large answer, which does not fit the socket's buffers. It pauses for
     // longer than the others stand still, and goes on.
     let mut deaf = Raw::get(&s3, "large").await;
     assert_eq!(deaf.head().await.map(|head| head.status), Some(200));

@@ -159,7 +159,7 @@ impl<'xml> Deserialize<'xml> for GivenVersioning {
 }
 
 /// Checks the list of a request, which is named by a header, judged before, or written as a document.
-/// One that is ignored is well-formed, too.
+/// A list that is ignored must be well-formed, too.
 fn check_acl(lists: UnsupportedAcl, headers: &HeaderMap, payload: Payload) -> Result<(), Refusal> {
     match (acl::is_sent(headers), payload.into_document()) {
         (true, None) => Ok(()),

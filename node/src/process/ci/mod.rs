@@ -59,7 +59,7 @@ const UNUSED: [&str; 10] = [
     "SHERD_CLUSTER_RECONNECT_AFTER",
     "SHERD_CLUSTER_FORMED",
 ];
-/// Those that `ci` decides, beside them.
+/// Variables that `ci` decides itself, beside these.
 const DECIDED: [&str; 2] = ["SHERD_DURABILITY", "SHERD_UPKEEP_ADOPT_AFTER"];
 
 /// `sherd-node ci`.

@@ -112,7 +112,7 @@ impl World {
         world
     }
 
-    /// Another cluster that is as this one.
+    /// A copy of the cluster, for another run.
     pub(super) fn copy(&self) -> Self {
         let nodes = Nodes { healed: Arc::new(Mutex::new(self.nodes.healed.lock().clone())) };
         Self { server: self.server.copy(), nodes, now: self.now, uids: self.uids }

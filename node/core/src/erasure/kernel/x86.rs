@@ -42,7 +42,7 @@ enum Kind {
 }
 
 impl Units {
-    /// Those of this processor, the fastest last.
+    /// The units of this processor, the fastest last.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let avx2 = is_x86_feature_detected!("avx2");
         let gfni = is_x86_feature_detected!("gfni");
