@@ -118,7 +118,7 @@ pub const VOLUME_ORDERS_MAX: usize = 64;
 /// Pods, or claims, of one list: 64 nodes of 32 volumes, and some left over.
 pub const LIST_MAX: u32 = 4096;
 /// Claims whose growth the API server may refuse, or not judge, in one reconcile, before the rest is left to
-/// the next: a quota refuses all of them, and each look asks again.
+/// the next, which begins with another one: a quota may refuse all of them, and each look asks again.
 pub const GROWTHS_REFUSED_MAX: usize = 4;
 /// Connections of the metrics and health listener that wait in the kernel to be accepted.
 pub const LISTENER_BACKLOG: u32 = 128;

@@ -500,7 +500,7 @@ async fn execute<'a>(
     issued.material.s3 = s3_tls::material(valid.cluster(), names, observed, now)?;
     issued.material.admin = admin::material(valid.cluster(), names, observed, &signing, now)?;
     let mut children = build::children(valid, &plan, &issued.material);
-    let growth = growth::grow(client, valid, observed, &mut children).await;
+    let growth = growth::grow(client, valid, observed, &mut children, now).await;
     let mut template =
         revision::choose(client, valid, observed, (&plan, &issued.material), &mut children).await?;
     let is_made = matches!(plan.authority, AuthorityPlan::Make | AuthorityPlan::MakeAgain { .. });

@@ -16,7 +16,8 @@ mod request;
 pub(crate) mod stage;
 mod unlabelled;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -29,6 +30,7 @@ use super::children::Child;
 use super::observe::ObservedCluster;
 use super::validate::ValidCluster;
 use crate::api::Pool;
+use crate::limits;
 use crate::names::Names;
 
 /// The claims of a pool after they were asked for the size of the specification.
@@ -48,7 +50,8 @@ pub(super) fn used_claims(
     pool: &Pool,
     observed: &ObservedCluster,
 ) -> Vec<PersistentVolumeClaim> {
-    let used = names.claims(&pool.name, pool.nodes, pool.volumes_per_node);
+    let used: BTreeSet<String> =
+        names.claims(&pool.name, pool.nodes, pool.volumes_per_node).into_iter().collect();
     let is_used = |claim: &&PersistentVolumeClaim| {
         claim.metadata.deletion_timestamp.is_none() && used.contains(&claim.name_any())
     };
@@ -64,6 +67,7 @@ pub(super) async fn grow(
     valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
     children: &mut [Child],
+    now: Duration,
 ) -> ClaimGrowth {
     let claims = used_claims(valid.names(), valid.pool(), observed);
     let mut growth = ClaimGrowth { claims, ..ClaimGrowth::default() };
@@ -73,22 +77,22 @@ pub(super) async fn grow(
         Err(error) => growth.unread = Some(error.to_string()),
     }
     let mut requests = ClaimRequests::new(client, &valid.names().namespace, &asked);
+    let first = first_asked(growth.claims.len(), now);
     let mut is_held_up = growth.unread.is_some();
-    for claim in &mut growth.claims {
+    let (later, sooner) = growth.claims.split_at_mut(first);
+    for claim in sooner.iter_mut().chain(later) {
         let change = stage::change(claim, &asked);
         if change == ClaimChange::Keep {
             continue;
         }
         let answer = requests.send(claim, change).await;
-        let is_asked = matches!(answer, ClaimAnswer::Taken(_) | ClaimAnswer::Enough);
-        is_held_up |= change == ClaimChange::Grow && !is_asked;
+        is_held_up |= change == ClaimChange::Grow && !matches!(answer, ClaimAnswer::Taken(_));
         let stage = match answer {
             ClaimAnswer::Taken(taken) => {
                 *claim = *taken;
                 continue;
             }
             ClaimAnswer::Later => continue,
-            ClaimAnswer::Enough => ClaimStage::Grown,
             ClaimAnswer::Refused(words) => ClaimStage::Refused(words),
             ClaimAnswer::Unanswered(words) => ClaimStage::Unanswered(words),
         };
@@ -101,6 +105,13 @@ pub(super) async fn grow(
         keep_size(children, observed);
     }
     growth
+}
+
+/// The place of the claim that is asked first: another one in each reconcile, so that claims that are refused
+/// keep none behind them waiting. The time is that since the Unix epoch.
+fn first_asked(claims: usize, now: Duration) -> usize {
+    let turn = now.as_secs() / limits::RESYNC.as_secs();
+    usize::try_from(turn).unwrap_or(0).checked_rem(claims).unwrap_or(0)
 }
 
 /// The claim templates of the StatefulSet among children that are built.

@@ -17,8 +17,6 @@ use crate::reconcile::error::ReconcileError;
 pub(super) enum ClaimAnswer {
     /// The claim asks for the size.
     Taken(Box<PersistentVolumeClaim>),
-    /// It has the size; it asks for less, and its class lets it ask for no more.
-    Enough,
     /// It cannot, in words.
     Refused(String),
     /// The API server did not judge the request, in words.
@@ -63,8 +61,7 @@ impl<'a> ClaimRequests<'a> {
         if change == ClaimChange::Grow
             && let Some(words) = self.refusal_of_class(claim).await?
         {
-            let has_size = self.asked.is_had_by(claim);
-            return Ok(if has_size { ClaimAnswer::Enough } else { ClaimAnswer::Refused(words) });
+            return Ok(ClaimAnswer::Refused(words));
         }
         // Of the claim as it was seen: a person may have raised it further.
         let patch = json!({

@@ -1,5 +1,6 @@
 //! How far the growth of one claim is, by what Kubernetes says of it. Plain functions over values.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -53,7 +54,7 @@ impl AskedSize {
 pub(crate) enum ClaimChange {
     /// None, or none that it can take.
     Keep,
-    /// It asks for less than the specification.
+    /// It asks for less than the specification, and has less.
     Grow,
     /// It asks for more, in vain, and has less.
     Lower,
@@ -96,11 +97,11 @@ impl ClaimStage {
 pub(crate) fn change(claim: &PersistentVolumeClaim, asked: &AskedSize) -> ClaimChange {
     let requested = requested(claim).and_then(bytes).filter(|_| is_bound(claim));
     let Some(requested) = requested else { return ClaimChange::Keep };
-    let is_lower = requested > asked.bytes && !asked.is_had_by(claim) && failure(claim).is_some();
-    match requested {
-        requested if requested < asked.bytes => ClaimChange::Grow,
-        _ if is_lower => ClaimChange::Lower,
-        _ => ClaimChange::Keep,
+    match requested.cmp(&asked.bytes) {
+        _ if asked.is_had_by(claim) => ClaimChange::Keep,
+        Ordering::Less => ClaimChange::Grow,
+        Ordering::Greater if failure(claim).is_some() => ClaimChange::Lower,
+        Ordering::Equal | Ordering::Greater => ClaimChange::Keep,
     }
 }
 
@@ -109,7 +110,11 @@ pub(crate) fn stage(claim: &PersistentVolumeClaim, asked: &AskedSize) -> ClaimSt
     let Some(requested) = requested(claim).and_then(bytes) else { return ClaimStage::Grown };
     let is_bound = is_bound(claim);
     if requested < asked.bytes {
-        return if is_bound { ClaimStage::Unasked } else { ClaimStage::Unbound };
+        return match is_bound {
+            true if asked.is_had_by(claim) => ClaimStage::Grown,
+            true => ClaimStage::Unasked,
+            false => ClaimStage::Unbound,
+        };
     }
     if is_bound
         && capacity(claim).and_then(bytes).unwrap_or(0) < requested

@@ -1,5 +1,7 @@
 //! The claims that pods use and that have not the cluster's label: a StatefulSet takes its claims by name.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
@@ -25,8 +27,10 @@ pub(super) async fn read(
     asked: &AskedSize,
 ) -> Result<Vec<PersistentVolumeClaim>, ReconcileError> {
     let (names, pool) = (valid.names(), valid.pool());
+    let there: BTreeSet<&str> =
+        observed.claims.iter().filter_map(|claim| claim.metadata.name.as_deref()).collect();
     let mut missing = names.claims(&pool.name, pool.nodes, pool.volumes_per_node);
-    missing.retain(|name| !observed.claims.iter().any(|claim| claim.name_any() == *name));
+    missing.retain(|name| !there.contains(name.as_str()));
     if missing.is_empty() || is_at_rest(valid, observed, asked) {
         return Ok(vec![]);
     }

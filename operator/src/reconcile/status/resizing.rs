@@ -1,6 +1,8 @@
 //! The condition on the growth of claims: which of them do not have the size of the specification, and what
 //! each waits for.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt as _;
 
@@ -123,14 +125,14 @@ fn judge(
 }
 
 /// The pods of claims that do not run: a filesystem grows while a pod mounts it.
-fn without_pod(claims: &[&str], pods: &[Pod]) -> String {
+fn without_pod<'a>(claims: &[&'a str], pods: &[Pod]) -> String {
     let runs = |name: &str| {
         let pod = pods.iter().find(|pod| pod.name_any() == name);
         pod.and_then(|pod| pod.status.as_ref()?.phase.as_deref()) == Some("Running")
     };
-    let mut away: Vec<&str> = claims.iter().filter_map(|claim| Some(claim.split_once('-')?.1)).collect();
-    away.retain(|pod| !runs(pod));
-    away.dedup();
+    let of_claim = |claim: &&'a str| Some(claim.split_once('-')?.1);
+    let away: BTreeSet<&str> = claims.iter().filter_map(of_claim).filter(|pod| !runs(pod)).collect();
+    let away: Vec<&str> = away.into_iter().collect();
     if away.is_empty() {
         return String::new();
     }

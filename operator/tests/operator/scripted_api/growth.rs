@@ -303,7 +303,39 @@ async fn what_claims_have_is_enough_and_a_refused_raise_is_taken_back() {
         world.look().await.expect("made again");
         assert_eq!(template_size(&world).as_deref(), Some(size));
         assert_eq!(requested(&world), ["1Gi", "1Gi", "1Gi"]);
+        world.server.take_requests();
+        world.look().await.expect("at rest");
+        let classes =
+            world.server.take_requests().into_iter().filter(|(_, path)| path.contains("storageclasses"));
+        assert_eq!(classes.count(), 0, "a cluster at rest asks for no class");
     }
+}
+
+/// More claims are refused than are asked for in one look.
+#[tokio::test]
+async fn refused_claims_keep_none_behind_them_waiting() {
+    fn later() -> Timestamp {
+        Timestamp::from_second(1_800_000_020).expect("a time")
+    }
+    let mut world = a_world().await;
+    // The fourth of a look is the last that may be refused.
+    let names: Vec<String> = (0..6).map(|pod| format!("v1-demo-pool-0-{pod}")).collect();
+    change_spec(&world.server, |spec| {
+        spec["pools"][0]["nodes"] = json!(6);
+    });
+    for name in &names {
+        put_claim(&world.server, name, "1Gi", "1Gi");
+    }
+    for name in names.iter().take(5) {
+        world.server.fail(Method::PATCH, &format!("persistentvolumeclaims/{name}"), Fault::Code(403));
+    }
+    raise(&world, "2Gi");
+    for now in [world.now, later] {
+        world.now = now;
+        world.look().await.expect("reported");
+    }
+    let last = world.server.get(&claim_path("demo-pool-0-5")).expect("a claim");
+    assert_eq!(last["spec"]["resources"]["requests"]["storage"], "2Gi");
 }
 
 /// The next claim of a lost host would limit its set.
