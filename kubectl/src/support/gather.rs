@@ -85,7 +85,7 @@ impl SupportReader<'_> {
             let right = self.session.right("list", resource, "");
             self.add_list(archive, file, right, self.namespaced(&api), &labels, |_| true).await?;
         }
-        let is_event = |object: &Value| is_of_cluster(object, name);
+        let is_event = |object: &Value| is_of_cluster(object, self.cluster);
         let events = self.namespaced(&ApiResource::erase::<Event>(&()));
         let right = self.session.right("list", "events", "");
         self.add_list(archive, "events.json", right, events, &ListParams::default(), is_event).await?;
@@ -264,12 +264,20 @@ fn whole_lines(mut text: Vec<u8>, is_begin_cut: bool, is_end_cut: bool) -> Vec<u
 }
 
 /// Whether an event is about the cluster or one of its objects, by their names.
-fn is_of_cluster(event: &Value, cluster: &str) -> bool {
-    let name = event["involvedObject"]["name"].as_str().unwrap_or_default();
-    let is_child =
-        |name: &str| name.strip_prefix(cluster).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
-    // A claim is named after its pod: v0-demo-pool-0-1.
-    is_child(name) || name.split_once('-').is_some_and(|(_, pod)| is_child(pod))
+fn is_of_cluster(event: &Value, cluster: &FoundCluster) -> bool {
+    let FoundCluster { object, names, .. } = cluster;
+    let involved = &event["involvedObject"];
+    let (kind, name) = (involved["kind"].as_str(), involved["name"].as_str().unwrap_or_default());
+    let pools = || object.spec.pools.iter();
+    match kind {
+        // A claim is named after its pod.
+        Some("Pod") => pools().any(|pool| names.is_claim(&pool.name, &format!("v1-{name}"))),
+        Some("PersistentVolumeClaim") => pools().any(|pool| names.is_claim(&pool.name, name)),
+        Some("StatefulSet") => pools().any(|pool| names.pool(&pool.name) == name),
+        // Names of other children may begin as those of another cluster do.
+        Some("StorageCluster") => name == names.cluster,
+        _ => name.strip_prefix(&names.cluster).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')),
+    }
 }
 
 fn add_json(archive: &mut Archive, file: &str, mut value: Value) -> io::Result<()> {

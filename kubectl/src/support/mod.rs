@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use sherd_admin::status::{json, table};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use self::archive::Archive;
 use self::gather::SupportReader;
@@ -55,8 +55,8 @@ pub async fn support<P: PodPorts>(
     let mut archive = Archive::new(&path, &folder, now).map_err(failed)?;
     let reader = SupportReader { session, cluster: &cluster, deadline };
     reader.add_objects(&mut archive).await.map_err(failed)?;
-    reader.add_operators(&mut archive).await.map_err(failed)?;
     add_status(&reader, ports, &mut archive).await.map_err(failed)?;
+    reader.add_operators(&mut archive).await.map_err(failed)?;
     reader.add_logs(&mut archive).await.map_err(failed)?;
     let (files, faults) = archive.finish().map_err(failed)?;
     let missing =
@@ -79,7 +79,8 @@ async fn add_status<P: PodPorts>(
             return Ok(());
         }
     };
-    let asked = timeout(SUPPORT_NODE_TIME_MAX, ask_node(session, ports, cluster, pods)).await;
+    let until = reader.deadline.min(Instant::now() + SUPPORT_NODE_TIME_MAX);
+    let asked = timeout_at(until, ask_node(session, ports, cluster, pods)).await;
     let reply = match asked {
         Ok(asked) => asked.map_err(|error| error.to_string()),
         Err(_) => Err(format!("no node answers within {} s", SUPPORT_NODE_TIME_MAX.as_secs())),

@@ -94,12 +94,20 @@ fn put_workload(server: &ApiServer) {
 
 /// An event of the cluster with a secret, and one of another workload.
 fn put_events(server: &ApiServer) {
-    let event = |name: &str, object: &str, message: &str| {
-        json!({"metadata": {"name": name, "namespace": NAMESPACE}, "involvedObject": {"name": object},
+    let event = |name: &str, kind: &str, object: &str, message: &str| {
+        json!({"metadata": {"name": name, "namespace": NAMESPACE}, "involvedObject": {"kind": kind, "name": object},
             "message": message})
     };
-    server.put("/api/v1", "events", event("e1", "v0-demo-pool-0", &format!("mounting failed: {RANDOM}")));
-    server.put("/api/v1", "events", event("e2", "web-0", "of another"));
+    server.put(
+        "/api/v1",
+        "events",
+        event("e1", "PersistentVolumeClaim", "v1-demo-pool-0", &format!("mounting failed: {RANDOM}")),
+    );
+    server.put("/api/v1", "events", event("e2", "Pod", "web-0", "of another"));
+    // A cluster whose name begins with this one's, and a workload that does.
+    server.put("/api/v1", "events", event("e3", "StorageCluster", "demo-two", "of another"));
+    server.put("/api/v1", "events", event("e4", "Pod", "demo-web-0", "of another"));
+    server.put("/api/v1", "events", event("e5", "StatefulSet", "demo-two-pool-0", "of another"));
 }
 
 /// Buckets and BucketUsers of two namespaces with secrets, and a Bucket of another cluster.
