@@ -103,7 +103,12 @@ pub(super) fn mark(directory: &Path, volumes: &[PathBuf]) -> io::Result<bool> {
         return Ok(true);
     }
     for volume in volumes {
-        if std::fs::read_dir(volume).is_ok_and(|mut entries| entries.next().is_some()) {
+        let has_entries = match std::fs::read_dir(volume) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        if has_entries {
             return Ok(false);
         }
     }

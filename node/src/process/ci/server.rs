@@ -10,7 +10,7 @@ use sherd_core::erasure::Geometry;
 
 use super::directory::is_of_minio;
 use super::{CiError, Environment, Keys, LoneNode, S3_EVERYWHERE, names, of_others, say_unused};
-use crate::process::config::directory::make_directory;
+use crate::process::config::directory::{make_directory, sync_directory};
 use crate::process::config::settings::Settings;
 use crate::process::config::variables::Variables;
 use crate::process::config::volumes::{self, InvalidVolumes};
@@ -25,8 +25,8 @@ pub struct ServerArgs {
     /// of themselves for parity
     #[arg(value_name = "DIR", env = names::VOLUMES, value_delimiter = ' ', required = true)]
     pub directories: Vec<String>,
-    /// Address of the S3 listener [default: :9000]
-    #[arg(long, env = names::ADDRESS, value_name = "ADDRESS")]
+    /// Address of the S3 listener [default: SHERD_LISTEN, MINIO_ADDRESS or :9000]
+    #[arg(long, value_name = "ADDRESS")]
     pub address: Option<String>,
     /// Not used: a console is not served
     #[arg(long, value_name = "ADDRESS")]
@@ -65,7 +65,9 @@ pub fn prepare(
     let buckets = names::buckets(own_buckets.as_deref(), environment.variable)?;
     let directories = directories_of(&directories)?;
     let paths = volumes_in(&directories)?;
-    let listen = address.map(super::address_of).transpose()?.or(given.listen).unwrap_or(S3_EVERYWHERE);
+    let address = address.map(super::address_of).transpose()?;
+    let of_minio = names::address(environment.variable).map(super::address_of).transpose()?;
+    let listen = address.or(given.listen).or(of_minio).unwrap_or(S3_EVERYWHERE);
     let settings = Settings { listen: Some(listen), ..given };
     // The only copy of a key belongs on no disk whose loss the others outlive.
     let place = match directories.as_slice() {
@@ -106,8 +108,9 @@ fn volumes_in(directories: &[PathBuf]) -> Result<Vec<PathBuf>, CiError> {
     }
     let volumes: Vec<_> = directories.iter().map(|path| path.join(VOLUME)).collect();
     if !volumes.iter().any(|volume| volume.is_dir()) {
-        for volume in &volumes {
+        for (directory, volume) in directories.iter().zip(&volumes) {
             make_directory(volume)?;
+            sync_directory(directory)?;
         }
     }
     Ok(volumes)

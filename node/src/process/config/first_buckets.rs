@@ -4,6 +4,7 @@
 //! or spaces between. The words are those of `mc anonymous set`. `serve::first_buckets` makes them.
 
 use serde_json::json;
+use sherd_core::id::may_be_bucket;
 
 use super::limits::FIRST_BUCKETS_MAX;
 
@@ -40,6 +41,12 @@ pub enum InvalidBuckets {
         /// As written.
         word: String,
     },
+    /// A name that no bucket has.
+    #[error("{name:?} is no name of a bucket")]
+    Name {
+        /// As written.
+        name: String,
+    },
     /// A list that is longer than a start should take.
     #[error("{count} buckets: {FIRST_BUCKETS_MAX} at most are made at a start")]
     Count {
@@ -65,6 +72,9 @@ impl FirstBucket {
 
     fn parse(text: &str) -> Result<Self, InvalidBuckets> {
         let (name, word) = text.split_once(':').unwrap_or((text, "none"));
+        if !may_be_bucket(name) {
+            return Err(InvalidBuckets::Name { name: name.to_owned() });
+        }
         let open = match word {
             "none" | "private" => OpenTo::Nothing,
             "download" => OpenTo::Download,
@@ -124,7 +134,7 @@ mod tests {
             let buckets = FirstBucket::parse_list(text).expect("a list");
             buckets.into_iter().map(|bucket| (bucket.name, bucket.open)).collect::<Vec<_>>()
         };
-        let list = "a:public,b; c:download\td:upload,,e:none f:private";
+        let list = "aaa:public,bbb; ccc:download\tddd:upload,,eee:none fff:private";
         let open = [
             OpenTo::Everything,
             OpenTo::Nothing,
@@ -134,18 +144,22 @@ mod tests {
             OpenTo::Nothing,
         ];
         let expected: Vec<_> =
-            ["a", "b", "c", "d", "e", "f"].map(str::to_owned).into_iter().zip(open).collect();
+            ["aaa", "bbb", "ccc", "ddd", "eee", "fff"].map(str::to_owned).into_iter().zip(open).collect();
         assert_eq!(names(list), expected);
         assert_eq!(names(""), []);
-        let error = FirstBucket::parse_list("a:readonly").expect_err("no policy");
+        let error = FirstBucket::parse_list("aaa:readonly").expect_err("no policy");
         assert_eq!(
             error.to_string(),
-            "bucket a: \"readonly\" is none of none, private, download, upload, public"
+            "bucket aaa: \"readonly\" is none of none, private, download, upload, public"
         );
-        let many = "a ".repeat(FIRST_BUCKETS_MAX + 1);
+        let many = "aaa ".repeat(FIRST_BUCKETS_MAX + 1);
         assert_eq!(
             FirstBucket::parse_list(&many),
             Err(InvalidBuckets::Count { count: FIRST_BUCKETS_MAX + 1 })
         );
+        for name in ["aaa/b", "aaa?acl", "aaa%2fb", "AAA", "a", ""] {
+            let error = FirstBucket::parse_list(&format!("{name}:public")).expect_err("no bucket");
+            assert_eq!(error, InvalidBuckets::Name { name: name.to_owned() });
+        }
     }
 }

@@ -124,15 +124,12 @@ fn addresses_of(arguments: &HealthArgs) -> Result<[SocketAddr; 2], ConfigError> 
 
 /// Asks each address until one gives its health.
 async fn ask_all(addresses: [SocketAddr; 2]) -> Result<(), HealthError> {
-    let mut silent = None;
-    for address in addresses {
-        match ask(address).await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(words)) => return Err(HealthError::Answer(words)),
-            Err(failure) => silent = Some(HealthError::Silent { address, failure }),
-        }
-    }
-    silent.map_or(Ok(()), Err)
+    let [first, last] = addresses;
+    let asked = match ask(first).await {
+        Ok(answer) => Ok(answer),
+        Err(_) => ask(last).await.map_err(|failure| HealthError::Silent { address: last, failure }),
+    };
+    asked?.map_err(HealthError::Answer)
 }
 
 /// Asks one address: ready, or its words for not.

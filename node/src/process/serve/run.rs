@@ -306,10 +306,15 @@ async fn serve_clients(
         () = told.stopped() => return Ok(()),
         store = open(config, &root, metrics, health, &live, audit) => store?,
     };
-    if let Err(error) = first_buckets::make(&store.protocol, &config.region, &config.s3.first_buckets).await {
+    let made = tokio::select! {
+        biased;
+        () = told.stopped() => None,
+        made = first_buckets::make(&store.protocol, &config.region, &config.s3.first_buckets) => Some(made),
+    };
+    let Some(Ok(())) = made else {
         (store.close)().await;
-        return Err(error.into());
-    }
+        return made.map_or(Ok(()), |made| made.map_err(RunError::from));
+    };
     health.serve();
     if config.durability == Durability::None {
         tracing::warn!("durability = none: a power cut loses acknowledged objects");
