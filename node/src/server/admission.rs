@@ -182,8 +182,8 @@ where
                 Err(refusal) => refused(refusal),
             };
             let status = response.status().as_u16();
-            if let Some(ahead) = trace.read_ahead().of_read().filter(|_| is_get) {
-                response.extensions_mut().insert(ahead);
+            if let Some(ahead) = trace.begun_read().filter(|_| is_get) {
+                response.extensions_mut().insert(ahead.clone());
             }
             admission.metrics.answered(api, status, trace.answered(api, status).as_secs_f64());
             response

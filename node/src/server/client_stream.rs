@@ -166,7 +166,10 @@ impl<T> TimedStream<T> {
         while look.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             let slow = self.pace.bytes_per_second(now).is_some_and(|pace| self.held.takes(pace));
-            if now >= ends && self.paused.is_none() && self.pause() {
+            if self.paused.is_some() {
+                // A window that was being collected when the pause began is given back here.
+                self.held.give_back_ahead();
+            } else if now >= ends && self.pause() {
                 ends = since + READER_PAUSE_MAX;
             }
             if slow || now >= ends {
@@ -248,7 +251,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use futures::FutureExt as _;
     use http::Request;
@@ -336,7 +339,7 @@ mod tests {
     struct PausingReader {
         near: TimedStream<DuplexStream>,
         far: DuplexStream,
-        given_back: Arc<AtomicUsize>,
+        given_back: Arc<AtomicBool>,
         reclaim: Reclaim,
     }
 
@@ -344,13 +347,13 @@ mod tests {
         fn new(exchange: Exchange, pauses: usize) -> Self {
             let (near, far) = tokio::io::duplex(4);
             let (reclaim, ahead, given_back) =
-                (Reclaim::default(), ReadAhead::default(), Arc::new(AtomicUsize::new(0)));
+                (Reclaim::default(), ReadAhead::default(), Arc::new(AtomicBool::new(false)));
             let counted = Arc::clone(&given_back);
             ahead.begin(move || {
-                counted.fetch_add(1, Ordering::Relaxed);
+                counted.store(true, Ordering::Relaxed);
             });
             let held = HeldBuffers::new(reclaim.clone());
-            held.set(None, ahead.of_read());
+            held.set(None, Some(ahead));
             let minute = Duration::from_mins(1);
             let (state, places) = ((BodyState::default(), exchange), StreamPlaces::new(0, pauses));
             let near = TimedStream::new(near, minute, traffic(), held, state, places);
@@ -377,8 +380,8 @@ mod tests {
         }
     }
 
-    /// The outcome, when it came, and how often the read gave back what it held ahead.
-    type WrittenTo = (Result<(), io::ErrorKind>, Duration, usize);
+    /// The outcome, when it came, and whether the read gave back what it held ahead.
+    type WrittenTo = (Result<(), io::ErrorKind>, Duration, bool);
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_that_pauses_holds_nothing_and_goes_on_within_an_hour() {
@@ -391,7 +394,7 @@ mod tests {
                 let mut taken = [0; 8];
                 let _cut = far.read_exact(&mut taken[..4]).await;
             });
-            assert_eq!(written.await, (outcome, after, 1), "it pauses for {pause:?}");
+            assert_eq!(written.await, (outcome, after, true), "it pauses for {pause:?}");
         }
     }
 
@@ -403,7 +406,7 @@ mod tests {
             reclaim.ask(Duration::from_millis(250));
         });
         let (outcome, after, given_back) = written.await;
-        assert_eq!((outcome, given_back), (Err(io::ErrorKind::TimedOut), 1));
+        assert_eq!((outcome, given_back), (Err(io::ErrorKind::TimedOut), true));
         assert!(after >= pause && after < pause + Duration::from_secs(1), "{after:?}");
 
         let places = ConnectionPlaces::new(1);
@@ -420,7 +423,7 @@ mod tests {
             let _cut = far.read_exact(&mut [0; 4]).await;
             drop(other);
         });
-        assert_eq!(written.await, (Err(io::ErrorKind::ConnectionAborted), pause, 1));
+        assert_eq!(written.await, (Err(io::ErrorKind::ConnectionAborted), pause, true));
     }
 
     /// The rest of an answer may be in the way of the answer to the next request.
@@ -429,7 +432,7 @@ mod tests {
         let places = ConnectionPlaces::new(1);
         let exchange = Exchange::new(places.take(LOCAL), Arc::new(ProcessPulse::new()));
         let next = Request::put("/b/k").body("body".to_owned()).expect("a request");
-        let stood_still = (Err(io::ErrorKind::TimedOut), Duration::from_mins(1), 0);
+        let stood_still = (Err(io::ErrorKind::TimedOut), Duration::from_mins(1), false);
         let written = PausingReader::new(exchange.clone(), 1).write(async |_, _| {
             assert!(exchange.begin(&next, true));
             drop(places.take(LOCAL));

@@ -5,14 +5,14 @@
 //! learn it is an illegal instruction in the middle of a request.
 
 #[cfg(target_arch = "x86_64")]
-const NEEDED: &str = "x86-64-v3 (Intel Haswell, AMD Excavator or later";
+const NEEDED: &str = "x86-64-v3 (Intel Haswell, AMD Excavator or later)";
 #[cfg(not(target_arch = "x86_64"))]
-const NEEDED: &str = "64-bit Arm with NEON (Armv8-A or later";
+const NEEDED: &str = "64-bit Arm with NEON (Armv8-A or later)";
 
 /// The processor lacks features that the build needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this processor lacks {}: sherd-node needs {NEEDED}; a virtual machine must pass these features through)",
+    "this processor lacks {}: sherd-node needs {NEEDED}; a virtual machine must pass these features through",
     missing.join(", ")
 )]
 pub struct MissingFeatures {

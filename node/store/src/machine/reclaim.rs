@@ -60,11 +60,6 @@ impl ReadAhead {
         *self.0.lock() = Some(Box::new(give_back));
     }
 
-    /// A clone of it, where a read began.
-    pub fn of_read(&self) -> Option<Self> {
-        self.0.lock().is_some().then(|| self.clone())
-    }
-
     /// Has the read give back what it holds ahead.
     pub fn give_back(&self) {
         if let Some(give_back) = self.0.lock().as_ref() {

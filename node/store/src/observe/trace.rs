@@ -175,7 +175,7 @@ struct TraceState {
     /// There once a write's last byte was read.
     whole: OnceLock<WholeWrite>,
     /// Of the read that its answer's body is.
-    ahead: ReadAhead,
+    ahead: OnceLock<ReadAhead>,
     slowest_us: AtomicU64,
     slowest: Mutex<Option<VolumeCall>>,
 }
@@ -295,7 +295,7 @@ impl RequestTrace {
             phases_us: Default::default(),
             answer: OnceLock::new(),
             whole: OnceLock::new(),
-            ahead: ReadAhead::default(),
+            ahead: OnceLock::new(),
             slowest_us: AtomicU64::new(0),
             slowest: Mutex::new(None),
         }))
@@ -329,9 +329,14 @@ impl RequestTrace {
         self.0.whole.get().is_some_and(WholeWrite::is_given_up)
     }
 
-    /// The bytes that the read of its answer holds ahead of its client.
+    /// The bytes that the read of its answer holds ahead of its client: made with the first read.
     pub fn read_ahead(&self) -> &ReadAhead {
-        &self.0.ahead
+        self.0.ahead.get_or_init(ReadAhead::default)
+    }
+
+    /// The same, where a read began.
+    pub fn begun_read(&self) -> Option<&ReadAhead> {
+        self.0.ahead.get()
     }
 
     /// Adds to the time of a phase.

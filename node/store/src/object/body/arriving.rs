@@ -41,6 +41,7 @@ impl ArrivingBody {
         let (first, mut last) = std::mem::take(&mut self.gathered);
         let mut first = BytesMut::from(&first[..]);
         while first.len() + last.len() < wanted {
+            first.reserve(if last.is_empty() { 0 } else { wanted - first.len() });
             first.extend_from_slice(&std::mem::take(&mut last));
             let Some(bytes) = self.arrive(stored).await? else { break };
             last = bytes;
