@@ -6,6 +6,9 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_s3::types::{CreateBucketConfiguration, Tag};
+
 /// Begins the names of variables that are read.
 const READ: [&str; 3] = ["SHERD_", "MINIO_", "AWS_"];
 /// For a health check that must not ask another node of this machine.
@@ -233,6 +236,63 @@ fn what_is_kept_in_a_directory_is_there_again() {
         assert_eq!(is_named, arguments[0] == "server", "{:?}", node.before);
         assert_eq!(node.stop(), Some(0));
     }
+}
+
+/// Keeps a bucket as a start leaves it that is cut between its making and its policy, and one beside it.
+async fn leave_unfinished(node: &Running) {
+    let credentials = Credentials::new(MINIO_KEYS[0].1, MINIO_KEYS[1].1, None, None, "a test");
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .endpoint_url(format!("http://{}", node.address()))
+        .credentials_provider(credentials)
+        .force_path_style(true)
+        .build();
+    let client = aws_sdk_s3::Client::from_conf(config);
+    let tag = Tag::builder().key("sherd.dev/unfinished").value("").build().expect("a key and a value");
+    let tagged = CreateBucketConfiguration::builder().tags(tag).build();
+    for (bucket, configuration) in [("cut", Some(tagged)), ("closed", None)] {
+        let made = client.create_bucket().bucket(bucket).set_create_bucket_configuration(configuration);
+        made.send().await.expect("it is made");
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_whose_making_was_cut_is_opened_at_the_next_start() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let of_ci = [&CI[..], &["--dir", dir.path().to_str().expect("text")]].concat();
+    let node = Running::start(&of_ci, &MINIO_KEYS);
+    leave_unfinished(&node).await;
+    assert_eq!(node.stop(), Some(0));
+    let open = ("MINIO_DEFAULT_BUCKETS", "cut:public,closed:public");
+    let node = Running::start(&of_ci, &[&MINIO_KEYS[..], &[open]].concat());
+    assert_eq!(node.ask("PUT", "/cut/k", "", "v").0, 200, "the start goes on");
+    assert_eq!(node.ask("PUT", "/closed/k", "", "v").0, 403, "it stays as it is");
+    assert_eq!(node.stop(), Some(0));
+}
+
+#[test]
+fn a_first_start_that_was_cut_between_two_directories_is_made_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let paths: Vec<_> = (1..=4).map(|number| dir.path().join(number.to_string())).collect();
+    for path in &paths {
+        std::fs::create_dir(path).expect("a new directory");
+    }
+    std::fs::create_dir(paths[1].join("sherd")).expect("a new directory");
+    let names = paths.iter().map(|path| path.to_str().expect("text"));
+    let arguments: Vec<_> = ["server", "--address", "127.0.0.1:0"].into_iter().chain(names).collect();
+    let variables =
+        [&MINIO_KEYS[..], &[("SHERD_ADMIN_LISTEN", "127.0.0.1:0"), ("SHERD_BUCKETS", "open:public")]]
+            .concat();
+    let node = Running::start(&arguments, &variables);
+    assert_eq!(node.ask("PUT", "/open/k", "", "v").0, 200);
+    assert_eq!(node.stop(), Some(0));
+
+    std::fs::remove_dir_all(paths[2].join("sherd")).expect("as an unmounted filesystem");
+    let (code, _, said) = output(&arguments, &variables);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("3/sherd does not exist"), "{said}");
 }
 
 #[test]

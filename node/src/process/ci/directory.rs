@@ -103,17 +103,24 @@ pub(super) fn mark(directory: &Path, volumes: &[PathBuf]) -> io::Result<bool> {
         return Ok(true);
     }
     for volume in volumes {
-        let has_entries = match std::fs::read_dir(volume) {
-            Ok(mut entries) => entries.next().is_some(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(error),
-        };
-        if has_entries {
+        if !is_empty(volume)? {
             return Ok(false);
         }
     }
     std::fs::write(mark, "volumes of sherd-node ci, whose writes are not durable\n")?;
     Ok(true)
+}
+
+/// Whether a directory has no entry, or is not there.
+///
+/// # Errors
+/// As the system says.
+pub(super) fn is_empty(path: &Path) -> io::Result<bool> {
+    match std::fs::read_dir(path) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a directory holds the data of MinIO.

@@ -8,9 +8,10 @@ use clap::Args;
 use sherd_core::env::Rng;
 use sherd_core::erasure::Geometry;
 
-use super::directory::is_of_minio;
+use super::directory::{is_empty, is_of_minio};
 use super::{CiError, Environment, Keys, LoneNode, S3_EVERYWHERE, names, of_others, say_unused};
 use crate::process::config::directory::{make_directory, sync_directory};
+use crate::process::config::error::ConfigError;
 use crate::process::config::settings::Settings;
 use crate::process::config::variables::Variables;
 use crate::process::config::volumes::{self, InvalidVolumes};
@@ -97,8 +98,9 @@ pub fn prepare(
     Ok(LoneNode { config, first_line, has_own_keys: false, _directory: None })
 }
 
-/// The volumes of these directories, made at the first start alone. A directory that is missing, or lacks its
-/// volume while others have theirs, is a filesystem that is not mounted: it must not become an empty volume.
+/// The volumes of these directories, made while all of them are empty. A directory that is missing, or lacks
+/// its volume beside volumes that were used, is a filesystem that is not mounted: it must not become an empty
+/// volume.
 fn volumes_in(directories: &[PathBuf]) -> Result<Vec<PathBuf>, CiError> {
     if let Some(path) = directories.iter().find(|path| !path.is_dir()) {
         return Err(InvalidVolumes::Absent { path: path.clone() }.into());
@@ -107,7 +109,12 @@ fn volumes_in(directories: &[PathBuf]) -> Result<Vec<PathBuf>, CiError> {
         return Err(CiError::Foreign { path: path.clone() });
     }
     let volumes: Vec<_> = directories.iter().map(|path| path.join(VOLUME)).collect();
-    if !volumes.iter().any(|volume| volume.is_dir()) {
+    let mut is_first_start = true;
+    for volume in &volumes {
+        let refused = |source| ConfigError::CreateDirectory { path: volume.clone(), source };
+        is_first_start &= is_empty(volume).map_err(refused)?;
+    }
+    if is_first_start {
         for (directory, volume) in directories.iter().zip(&volumes) {
             make_directory(volume)?;
             sync_directory(directory)?;

@@ -1,5 +1,5 @@
 //! Makes the buckets that a configuration has a node begin with, before S3 is served. A bucket that is there
-//! is left as it is.
+//! is left as it is, unless its making was cut: it has a tag until its policy is put.
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST};
@@ -9,6 +9,9 @@ use http_body_util::{BodyExt as _, Collected, Full};
 use crate::process::config::REGION;
 use crate::process::config::first_buckets::FirstBucket;
 use sherd_s3::protocol::Protocol;
+
+/// The tag of a bucket whose policy is not put yet. Keys that begin like it are root's alone.
+const UNFINISHED: &str = "sherd.dev/unfinished";
 
 /// A bucket cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -33,31 +36,43 @@ pub(super) async fn make(
         let ask = async |step, method, query, body, taken: &[StatusCode]| {
             let (status, answer) = ask(protocol, method, &format!("/{}{query}", bucket.name), body).await;
             if taken.contains(&status) {
-                return Ok(status);
+                return Ok((status, answer));
             }
             Err(BucketError { bucket: bucket.name.clone(), step, status, answer })
         };
         let known = [StatusCode::OK, StatusCode::NOT_FOUND];
-        if ask("HeadBucket", Method::HEAD, "", String::new(), &known).await? == StatusCode::OK {
+        let policy = bucket.policy();
+        if ask("HeadBucket", Method::HEAD, "", String::new(), &known).await?.0 == StatusCode::NOT_FOUND {
+            let document = configuration(region, policy.is_some().then_some(UNFINISHED));
+            ask("CreateBucket", Method::PUT, "", document, &[StatusCode::OK]).await?;
+        }
+        let Some(policy) = policy else { continue };
+        let (_, tags) = ask("GetBucketTagging", Method::GET, "?tagging", String::new(), &known).await?;
+        if !tags.contains(UNFINISHED) {
             continue;
         }
-        ask("CreateBucket", Method::PUT, "", configuration(region), &[StatusCode::OK]).await?;
-        let Some(policy) = bucket.policy() else { continue };
         let done = [StatusCode::OK, StatusCode::NO_CONTENT];
         ask("DeletePublicAccessBlock", Method::DELETE, "?publicAccessBlock", String::new(), &done).await?;
         ask("PutBucketPolicy", Method::PUT, "?policy", policy, &done).await?;
+        ask("DeleteBucketTagging", Method::DELETE, "?tagging", String::new(), &done).await?;
     }
     Ok(())
 }
 
-/// The document of a new bucket, which names its region where that is not the default.
-fn configuration(region: &str) -> String {
-    if region == REGION {
+/// The document of a new bucket: its region where that is not the default, and a tag.
+fn configuration(region: &str, tag: Option<&str>) -> String {
+    if region == REGION && tag.is_none() {
         return String::new();
     }
+    let location = match region {
+        REGION => String::new(),
+        region => format!("<LocationConstraint>{region}</LocationConstraint>"),
+    };
+    let tags = tag.map(|key| format!("<Tags><Tag><Key>{key}</Key><Value></Value></Tag></Tags>"));
+    let tags = tags.unwrap_or_default();
     format!(
-        "<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
-         <LocationConstraint>{region}</LocationConstraint></CreateBucketConfiguration>"
+        "<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{location}{tags}\
+         </CreateBucketConfiguration>"
     )
 }
 
