@@ -3,7 +3,7 @@
 //!
 //! The names that a file uses are read off its `use` trees and its paths (`crate::`, `super::`, `self::`, or
 //! a module of its own), each followed through `pub use` to the file that defines the item. That a file has a
-//! module, or hands out its items, does not count as a use of it.
+//! module, or hands out items from below it, does not count as a use of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,8 +65,11 @@ fn resolve<'a>(files: &Files<'a>, module: &Module<'a>, path: &[&'a str], depth: 
 pub(crate) fn imports<'a>(files: &Files<'a>) -> Arrows<'a> {
     let mut arrows = Arrows::new();
     for (module, file) in files {
-        for (_, path) in &file.uses {
-            if let Some(used) = resolve(files, module, path, 0).filter(|used| used != module) {
+        let imported = file.uses.iter().map(|(_, path)| (path, false));
+        let handed_out = file.hands_out.iter().map(|(_, path)| (path, true));
+        for (path, is_handed_out) in imported.chain(handed_out) {
+            let used = resolve(files, module, path, 0).filter(|used| used != module);
+            if let Some(used) = used.filter(|used| !is_handed_out || !used.starts_with(module)) {
                 let names = arrows.entry(module.clone()).or_default().entry(used).or_default();
                 names.extend(path.last());
             }
@@ -157,13 +160,14 @@ pub(crate) fn circles<'a>(arrows: &Arrows<'a>) -> Vec<BTreeSet<Module<'a>>> {
     circles
 }
 
-/// The arrows of a circle, a line each.
-pub(crate) fn around(arrows: &Arrows<'_>, circle: &BTreeSet<Module<'_>>) -> Vec<String> {
-    let mut lines = Vec::new();
-    for module in circle {
-        for (used, names) in arrows[module].iter().filter(|(used, _)| circle.contains(*used)) {
-            lines.push(format!("{} uses {names:?} of {}", module.join("::"), used.join("::")));
-        }
-    }
-    lines
+/// The arrows of a circle: from, to, and the names that are used.
+pub(crate) fn around<'a, 'b>(
+    arrows: &'b Arrows<'a>,
+    circle: &'b BTreeSet<Module<'a>>,
+) -> impl Iterator<Item = (&'b Module<'a>, &'b Module<'a>, &'b BTreeSet<&'a str>)> {
+    let inside = move |module: &'b Module<'a>| {
+        let used = arrows[module].iter().filter(|(used, _)| circle.contains(*used));
+        used.map(move |(used, names)| (module, used, names))
+    };
+    circle.iter().flat_map(inside)
 }

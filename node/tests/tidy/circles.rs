@@ -6,17 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use super::arrows::{Arrows, around, circles, imports, self_calls, together, types};
-use super::reading::{Files, Module, files as read_files};
-use super::source::{Source, members, sources};
-
-/// Files among which a type's methods may be spread: what a reader can hold at a sitting.
-pub(crate) const FILES_OF_A_TYPE_MAX: usize = 5;
-
-/// The files of a crate below its `src`, each with its path there and its code.
-pub(crate) fn code_of<'a>(all: &'a [Source], src: &str) -> Vec<(&'a str, &'a str)> {
-    all.iter().filter_map(|source| Some((source.path.strip_prefix(src)?, source.code.as_str()))).collect()
-}
+use super::arrows::{Arrows, around, circles, self_calls, together};
+use super::crates::{Crate, crates};
+use super::figures::Finding;
+use super::reading::Module;
+use super::source::examples;
 
 /// The arrows without those between a `mod.rs` and the files below it.
 fn between_files<'a>(arrows: &Arrows<'a>) -> Arrows<'a> {
@@ -28,26 +22,29 @@ fn between_files<'a>(arrows: &Arrows<'a>) -> Arrows<'a> {
 }
 
 /// The files that lie in a circle of imports, and those that do only when calls through `self` count, too.
-pub(crate) fn files_in_circles<'a>(files: &Files<'a>) -> (BTreeSet<Module<'a>>, BTreeSet<Module<'a>>) {
-    let imports = imports(files);
-    let by_imports: BTreeSet<_> = circles(&imports).into_iter().flatten().collect();
-    let all = circles(&together(imports, self_calls(files)));
+fn files_in_circles<'a>(one: &Crate<'a>) -> (BTreeSet<Module<'a>>, BTreeSet<Module<'a>>) {
+    let by_imports: BTreeSet<_> = circles(&one.imports).into_iter().flatten().collect();
+    let all = circles(&together(one.imports.clone(), self_calls(&one.files)));
     let by_self = all.into_iter().flatten().filter(|module| !by_imports.contains(module)).collect();
     (by_imports, by_self)
 }
 
-/// The types with methods in more files than they may have, each with their number. Traits' methods do not
-/// count: what a trait asks for is not spread, but divided.
-pub(crate) fn spread_types<'a>(files: &Files<'a>) -> Vec<(Module<'a>, &'a str, usize)> {
-    let mut spread = Vec::new();
-    for ((module, name), blocks) in types(files) {
-        let own = blocks.iter().filter(|(_, block)| !block.is_of_trait && !block.methods.is_empty());
-        let count = own.map(|(module, _)| module).collect::<BTreeSet<_>>().len();
-        if count > FILES_OF_A_TYPE_MAX {
-            spread.push((module, name, count));
-        }
-    }
-    spread
+/// The files in circles of imports.
+pub(crate) fn circles_by_imports(one: &Crate<'_>) -> Vec<Finding> {
+    findings(one, files_in_circles(one).0)
+}
+
+/// The files in circles that need calls through `self`.
+pub(crate) fn circles_by_self(one: &Crate<'_>) -> Vec<Finding> {
+    findings(one, files_in_circles(one).1)
+}
+
+fn findings(one: &Crate<'_>, modules: BTreeSet<Module<'_>>) -> Vec<Finding> {
+    let finding = |module: Module<'_>| {
+        let place = one.complaint(&module, "", "lies in a circle of files: turn an arrow");
+        Finding { room: one.room(&module), count: 1, place }
+    };
+    modules.into_iter().map(finding).collect()
 }
 
 #[test]
@@ -86,6 +83,17 @@ fn a_circle_of_files_is_found() {
             ],
         ),
         (
+            "handed out from beside it",
+            vec![("a.rs", "pub(crate) use crate::b::B;"), ("b.rs", "use crate::a::A; struct B;")],
+        ),
+        (
+            "what one machine has",
+            vec![
+                ("a.rs", "#[cfg(any(test, unix))] use crate::b::B; struct A;"),
+                ("b.rs", "use crate::a::A; struct B;"),
+            ],
+        ),
+        (
             "between test items",
             vec![
                 ("a.rs", "#[cfg(test)] fn t() { a[1] } use crate::b::B; #[cfg(test)] mod t { }"),
@@ -93,7 +101,8 @@ fn a_circle_of_files_is_found() {
             ],
         ),
     ] {
-        assert!(!circles(&imports(&read_files(&files))).is_empty(), "{why}");
+        let sources = examples("src/", &files);
+        assert!(!circles(&Crate::new("src/", &sources).imports).is_empty(), "{why}");
     }
 }
 
@@ -124,7 +133,8 @@ fn what_leads_back_to_nothing_is_no_circle() {
             ],
         ),
     ] {
-        assert_eq!(circles(&imports(&read_files(&files))), [], "{why}");
+        let sources = examples("src/", &files);
+        assert_eq!(circles(&Crate::new("src/", &sources).imports), [], "{why}");
     }
 }
 
@@ -135,9 +145,12 @@ fn a_circle_through_self_is_found() {
         ("a/b.rs", "use super::A; impl A { fn b(&self) { self.c() } fn last(&self) {} }"),
         ("a/c.rs", "use super::A; impl<T: Fn() -> u8> A where T: Copy { fn c(&self) { Self::last(self) } }"),
     ];
-    let read = read_files(&files);
-    let (by_imports, by_self) = files_in_circles(&read);
-    assert_eq!((by_imports.len(), by_self.len()), (0, 2));
+    let count = |files: &[(&str, &str)]| {
+        let sources = examples("src/", files);
+        let (by_imports, by_self) = files_in_circles(&Crate::new("src/", &sources));
+        (by_imports.len(), by_self.len())
+    };
+    assert_eq!(count(&files), (0, 2));
 
     for (why, b) in [
         (
@@ -147,7 +160,7 @@ fn a_circle_through_self_is_found() {
         ("a renamed type", "use super::A as B; impl B { fn b(&self) { self.c::<u8>() } fn last(&self) {} }"),
     ] {
         let files = [files[0], ("a/b.rs", b), files[2]];
-        assert_eq!(files_in_circles(&read_files(&files)).1.len(), 2, "{why}");
+        assert_eq!(count(&files), (0, 2), "{why}");
     }
     for (why, b) in [
         ("one way", "use super::A; impl A { fn b(&self) { self.c() } }"),
@@ -166,38 +179,23 @@ fn a_circle_through_self_is_found() {
         ),
     ] {
         let files = [files[0], ("a/b.rs", b), files[2]];
-        assert!(files_in_circles(&read_files(&files)).1.is_empty(), "{why}");
+        assert_eq!(count(&files), (0, 0), "{why}");
     }
 }
 
 #[test]
-fn a_sixth_file_with_methods_of_a_type_is_found() {
-    let part = "use super::A; impl A { fn b(&self) {} }";
-    let mut files = vec![
-        ("a/mod.rs", "pub struct A; impl A { fn new() {} }"),
-        ("a/b.rs", part),
-        ("a/c.rs", part),
-        ("a/d.rs", part),
-        ("a/e.rs", part),
-        ("a/f.rs", "use super::A; impl Trait for A { fn f(&self) {} }"),
-        ("a/g.rs", "struct A; impl A { fn other_type() {} }"),
-    ];
-    assert_eq!(spread_types(&read_files(&files)), []);
-    files.push(("a/h.rs", "impl super::A { fn h(&self) {} }"));
-    assert_eq!(spread_types(&read_files(&files)), [(vec!["a"], "A", 6)]);
-}
-
-#[test]
 fn imports_lead_around_between_no_files() {
-    let all = sources();
     let mut complaints = Vec::new();
-    for member in members() {
-        let src = format!("{member}/src/");
-        let code = code_of(&all, &src);
-        assert!(!code.is_empty(), "{src} has files");
-        let arrows = between_files(&imports(&read_files(&code)));
+    for one in crates() {
+        let arrows = between_files(&one.imports);
         for circle in circles(&arrows) {
-            complaints.extend(around(&arrows, &circle).into_iter().map(|one| format!("{src}: {one}")));
+            let lines = around(&arrows, &circle).map(|(from, to, names)| {
+                let name = names.first().copied().unwrap_or("");
+                let what =
+                    format!("uses `{name}` of {}, which leads back here: turn an arrow", to.join("::"));
+                one.complaint(from, name, &what)
+            });
+            complaints.extend(lines);
         }
     }
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));

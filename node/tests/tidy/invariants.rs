@@ -3,7 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use super::source::{Source, all, root, sources};
+use super::scan::{all, all_words, name_at};
+use super::source::{Source, complaint, root, sources, texts};
+
+const PAGE: &str = "docs/invariants.md";
+
+/// Keywords behind which a declared name stands.
+const KINDS: [&str; 8] = ["fn", "mod", "const", "static", "struct", "enum", "trait", "type"];
 
 /// The numbers of the invariants that a text names, as in I-4.
 fn invariants_in(text: &str) -> BTreeSet<u32> {
@@ -29,57 +35,106 @@ fn first_invariant(section: &str) -> Option<u32> {
     digits.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The words in backticks behind "Test".
-fn tests_named_in(section: &str) -> Vec<&str> {
-    let tests = section.split_once("Test").map(|(_, tests)| tests).unwrap_or_default();
-    tests.split('`').skip(1).step_by(2).collect()
+/// Where the tests of a section begin.
+fn tests_begin(section: &str) -> usize {
+    section.find("Test").unwrap_or(section.len())
+}
+
+/// The words in backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The names of a path such as `acceptor::{judge, answer}`, without its modules.
+fn names_of(path: &str) -> impl Iterator<Item = &str> {
+    let last = path.rsplit_once("::{").or_else(|| path.rsplit_once("::")).map_or(path, |(_, last)| last);
+    last.split(',').map(|name| name_at(name.trim(), 0)).filter(|name| !name.is_empty())
 }
 
 /// Differences between the list of invariants and the code.
 fn unmatched_invariants(text: &str, sources: &[Source]) -> Vec<String> {
     let listed = listed_invariants(text);
     let mut complaints = Vec::new();
-    for source in sources.iter().filter(|source| !source.path.starts_with("node/tests/tidy/")) {
-        for number in invariants_in(&source.text).into_iter().filter(|number| !listed.contains_key(number)) {
-            complaints.push(format!("{} cites I-{number}, which docs/invariants.md has not", source.path));
-        }
-    }
+    let has = |code: &dyn Fn(&Source) -> bool| sources.iter().any(code);
     for (number, section) in listed {
-        let production = |source: &Source| source.text[..source.tests_begin()].to_owned();
-        if !sources.iter().any(|source| invariants_in(&production(source)).contains(&number)) {
-            complaints.push(format!("I-{number} has no code site"));
+        let at = section.as_ptr() as usize - text.as_ptr() as usize;
+        let mut complain =
+            |what: &str| complaints.push(complaint(PAGE, text, at, &format!("I-{number} {what}")));
+        let is_cited = |source: &Source| {
+            let shipped = |at: &usize| !source.is_test_at(*at);
+            all(&source.text, "I-")
+                .filter(shipped)
+                .any(|at| invariants_in(&source.text[at..]).first() == Some(&number))
+        };
+        if !has(&is_cited) {
+            complain("has no code site: cite it in a comment where it is kept");
         }
-        let named = tests_named_in(section);
-        if named.is_empty() {
-            complaints.push(format!("I-{number} has no test"));
+        let (code, tests) = section.split_at(tests_begin(section));
+        if quoted(tests).next().is_none() {
+            complain("has no test: name one that fails without it");
         }
-        for name in named {
+        let of_code = code.rsplit_once("Code:").map_or("", |(_, code)| code);
+        for (name, of_tests) in
+            quoted(of_code).map(|name| (name, false)).chain(quoted(tests).map(|name| (name, true)))
+        {
             let is_file = |source: &Source| source.path.ends_with(name);
-            let declares = |source: &Source| {
-                ["fn ", "mod ", "const "].iter().any(|kind| source.text.contains(&format!("{kind}{name}")))
+            let declares = |source: &Source, name: &str| {
+                let code = if of_tests { &source.code } else { &source.production };
+                all_words(code, name)
+                    .any(|at| KINDS.contains(&code[..at].split_whitespace().next_back().unwrap_or("")))
             };
-            if !sources.iter().any(|source| is_file(source) || declares(source)) {
-                complaints.push(format!("I-{number} names the test {name}, which is not there"));
+            let is_there = |name: &str| has(&|source| declares(source, name));
+            if !has(&is_file) && !names_of(name).all(is_there) {
+                complain(&format!("names {name}, which is not there: name what is"));
             }
         }
     }
     complaints
 }
 
+/// Citations of invariants that are not listed.
+fn unlisted_citations(listed: &str, path: &str, text: &str) -> Vec<String> {
+    let listed = listed_invariants(listed);
+    let unlisted = invariants_in(text).into_iter().filter(|number| !listed.contains_key(number));
+    let at = |number| text.find(&format!("I-{number}")).unwrap_or(0);
+    unlisted.map(|number| complaint(path, text, at(number), &format!("{PAGE} has no I-{number}"))).collect()
+}
+
 #[test]
-fn every_invariant_has_its_code_and_its_test_and_every_citation_exists() {
+fn every_invariant_has_its_code_and_its_test() {
     assert_eq!(invariants_in("I-4 and I-12, not AI-3 or PI-2"), BTreeSet::from([4, 12]));
     let one = |text: &str| [Source::new("node/src/example.rs", text)];
-    let listed = "**I-4 It holds.** Code: `a`. Test: `it_holds`.";
-    assert!(
-        unmatched_invariants(listed, &one("// I-4\n#[cfg(test)]\nmod tests { fn it_holds() {} }")).is_empty()
+    let count = |listed: &str, text: &str| unmatched_invariants(listed, &one(text)).len();
+    let listed = "**I-4 It holds.** Code: `a::{b, C}`. Test: `it_holds`.";
+    let good = "// I-4\nfn b() {} struct C;\n#[cfg(test)]\nmod tests { fn it_holds() {} }";
+    assert_eq!(unmatched_invariants(listed, &one(good)), [""; 0]);
+    assert_eq!(count(listed, &good.replace("// I-4", "")), 1);
+    assert_eq!(count(listed, &good.replace("// I-4", "// I-41")), 1);
+    assert_eq!(count(listed, "fn b() {} struct C;\n#[cfg(test)]\nmod tests { // I-4\nfn it_holds() {} }"), 1);
+    assert_eq!(count(listed, &good.replace("it_holds", "it_holds_still")), 1, "a longer name");
+    assert_eq!(count(listed, &good.replace("fn it_holds()", "// fn it_holds()")), 1, "a comment");
+    assert_eq!(count(listed, &good.replace("struct C", "struct D")), 1, "code that is gone");
+    assert_eq!(count("**I-4 It holds.** Code: `b`.", good), 1, "no test");
+    let files = "**I-4 It holds.** Code: `src/example.rs`. Test: `src/gone.rs`.";
+    assert_eq!(
+        unmatched_invariants(files, &one(good)),
+        ["docs/invariants.md:1: I-4 names src/gone.rs, which is not there: name what is"]
     );
-    assert_eq!(unmatched_invariants(listed, &one("// I-4")).len(), 1);
-    assert_eq!(unmatched_invariants(listed, &one("")).len(), 2);
-    assert_eq!(unmatched_invariants("**I-4 It holds.** Code: `a`.", &one("// I-4")), ["I-4 has no test"]);
-    assert_eq!(unmatched_invariants("", &one("// I-9")).len(), 1);
 
-    let text = fs::read_to_string(root().join("docs/invariants.md")).expect("docs/invariants.md is there");
-    let complaints = unmatched_invariants(&text, &sources());
+    let text = fs::read_to_string(root().join(PAGE)).expect("the page is there");
+    let complaints = unmatched_invariants(&text, sources());
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+#[test]
+fn every_invariant_that_is_cited_is_listed() {
+    for path in ["a.rs", "docs/a.md", "a.proto"] {
+        let found = unlisted_citations("**I-4 It holds.**", path, "I-4 and\nI-9");
+        assert_eq!(found, [format!("{path}:2: docs/invariants.md has no I-9")]);
+    }
+    let text = fs::read_to_string(root().join(PAGE)).expect("the page is there");
+    let outside = texts().iter().filter(|(path, _)| !path.starts_with("node/tests/tidy/"));
+    let complaints: Vec<_> =
+        outside.flat_map(|(path, cited)| unlisted_citations(&text, path, cited)).collect();
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
 }

@@ -1,9 +1,9 @@
 //! Reads a crate's files as far as the rules about arrows need: what each defines, uses and hands out, the
-//! methods of its `impl` blocks, and what these call through `self`. Test code does not count.
+//! methods of its `impl` blocks, and what these call through `self`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::source::is_name;
+use super::scan::is_name;
 
 /// A module's names below its crate; none for the root.
 pub(crate) type Module<'a> = Vec<&'a str>;
@@ -66,35 +66,6 @@ fn closed(tokens: &[&str], open: usize) -> usize {
         }
     }
     tokens.len()
-}
-
-/// Whether an attribute begins here that only test builds (or fuzzing) fulfil.
-fn is_for_tests(tokens: &[&str], at: usize) -> bool {
-    let begins = |attribute: &[&str]| tokens[at..].starts_with(attribute);
-    begins(&["#", "[", "cfg", "(", "test"]) || begins(&["#", "[", "cfg", "(", "any", "(", "test"])
-}
-
-/// Takes test items out. With them go the modules in files of their own: their names.
-fn without_tests<'a>(tokens: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
-    let (mut kept, mut modules) = (Vec::new(), Vec::new());
-    let mut at = 0;
-    while at < tokens.len() {
-        if !is_for_tests(tokens, at) {
-            kept.push(tokens[at]);
-            at += 1;
-            continue;
-        }
-        // Up to the end of the item: a semicolon, or its body.
-        at = closed(tokens, at + 1);
-        while at < tokens.len() && !matches!(tokens[at], ";" | "{") {
-            if tokens[at] == "mod" && tokens.get(at + 2) == Some(&";") {
-                modules.push(tokens[at + 1]);
-            }
-            at = if matches!(tokens[at], "(" | "[") { closed(tokens, at) } else { at + 1 };
-        }
-        at = if tokens.get(at) == Some(&"{") { closed(tokens, at) } else { at + 1 };
-    }
-    (kept, modules)
 }
 
 /// The paths of a `use` tree, each with the name that it ends as. Returns the place behind the tree.
@@ -193,7 +164,7 @@ fn is_own_root(token: &str, children: &BTreeSet<&str>) -> bool {
 }
 
 /// The module of a file below `src`.
-fn module_of(path: &str) -> Module<'_> {
+pub(crate) fn module_of(path: &str) -> Module<'_> {
     let path = path.trim_end_matches(".rs");
     let mut names: Vec<_> = path.split('/').collect();
     if matches!(names.last(), Some(&("mod" | "lib" | "main"))) {
@@ -235,17 +206,11 @@ fn impl_block<'a>(tokens: &[&'a str], at: usize) -> Option<ImplBlock<'a>> {
     (!of.is_empty()).then_some(ImplBlock { of, is_of_trait, methods, calls })
 }
 
-/// Reads the files of a crate, by their paths below `src`.
+/// Reads the files of a crate, by their paths below `src`, without the root of its program.
 pub(crate) fn files<'a>(crate_files: &[(&'a str, &'a str)]) -> Files<'a> {
-    let mut read: BTreeMap<Module<'_>, Vec<&str>> = BTreeMap::new();
-    let mut tests = vec![vec!["main"]];
-    for (path, code) in crate_files.iter().filter(|(path, _)| *path != "main.rs") {
-        let module = module_of(path);
-        let (kept, for_tests) = without_tests(&tokens(code));
-        tests.extend(for_tests.into_iter().map(|name| [&module[..], &[name]].concat()));
-        read.insert(module, kept);
-    }
-    read.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+    let library = crate_files.iter().filter(|(path, _)| *path != "main.rs");
+    let read: BTreeMap<Module<'_>, Vec<&str>> =
+        library.map(|(path, code)| (module_of(path), tokens(code))).collect();
     let children_of = |module: &Module<'_>| -> BTreeSet<&str> {
         let below = read.keys().filter(|one| one.len() == module.len() + 1 && one.starts_with(module));
         below.filter_map(|one| one.last().copied()).collect()

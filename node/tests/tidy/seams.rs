@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use super::source::{Source, all, root, sources};
-use super::{bites, holds};
+use super::scan::{all_words, attributes};
+use super::source::{Source, members, root, sources};
+use super::{bites_production, holds, spares};
 
 /// Files that may use what node/clippy.toml bans, because they are the seam.
 const SEAMS: [&str; 15] = [
@@ -26,20 +27,31 @@ const SEAMS: [&str; 15] = [
     "node/volume/src/index/lsm.rs",
 ];
 
+/// Names of the bans, and of the groups of lints that they belong to.
+const BANS: [&str; 6] = [
+    "clippy::disallowed_methods",
+    "clippy::disallowed_types",
+    "clippy::disallowed_macros",
+    "clippy::style",
+    "clippy::all",
+    "warnings",
+];
+/// Generated code, which is excused whole and has no clock.
+const GENERATED: &str = "pub mod v1 {";
+
 /// Only the seams may use what node/clippy.toml bans, and only by `expect`.
 fn only_seams_are_excused(source: &Source) -> Vec<String> {
-    let production = &source.code[..source.tests_begin()];
     let listed = SEAMS.contains(&source.path.as_str());
     let mut complaints = Vec::new();
-    for at in all(production, "clippy::disallowed_methods") {
-        let before = production[..at].trim_end();
-        let turned_on = before.ends_with("warn(");
-        let is_for_tests = before.ends_with("#[cfg_attr(not(test), allow(dead_code,")
-            && production[..at]
-                .rfind("#[cfg(any(test, feature =")
-                .is_some_and(|gate| production[gate..at].lines().count() <= 2);
-        if !(turned_on || is_for_tests || listed && before.ends_with("expect(")) {
-            complaints.push(source.complaint(at, "is not a listed seam"));
+    for attribute in attributes(&source.production) {
+        let text = &source.production[attribute.clone()];
+        let Some(at) = BANS.into_iter().find_map(|ban| all_words(text, ban).next()) else { continue };
+        let last = |level: &str| text[..at].rfind(level);
+        let is_raised = last("warn(").or(last("deny(")).is_some();
+        let is_generated = source.production[attribute.end..].trim_start().starts_with(GENERATED);
+        if !(is_raised || is_generated || listed && last("expect(").is_some()) {
+            let what = "take the clock, disk or entropy that is passed in, or list the seam in seams.rs";
+            complaints.push(source.complaint(attribute.start + at, what));
         }
     }
     complaints
@@ -48,25 +60,43 @@ fn only_seams_are_excused(source: &Source) -> Vec<String> {
 #[test]
 fn only_listed_seams_use_clocks_files_and_threads() {
     let excuse = "#![expect(clippy::disallowed_methods, reason = \"because\")]";
-    assert!(bites(only_seams_are_excused, excuse));
+    for text in [
+        excuse,
+        "#[allow(unused, clippy::disallowed_types, reason = \"because\")]",
+        "#[cfg_attr(unix, allow(clippy::disallowed_methods, reason = \"because\"))]",
+        "#[allow(clippy::all, reason = \"because\")]",
+        "#![allow(warnings, reason = \"because\")]",
+    ] {
+        bites_production(only_seams_are_excused, text);
+    }
     assert!(only_seams_are_excused(&Source::new(SEAMS[0], excuse)).is_empty());
     let silenced = excuse.replace("expect", "allow");
     assert!(!only_seams_are_excused(&Source::new(SEAMS[0], &silenced)).is_empty());
-    assert!(!bites(only_seams_are_excused, "#![cfg_attr(not(test), warn(clippy::disallowed_methods))]"));
+    spares(only_seams_are_excused, "#![cfg_attr(not(test), warn(clippy::disallowed_methods))]");
     holds(only_seams_are_excused);
 }
 
 #[test]
+fn every_listed_seam_is_one() {
+    for path in SEAMS {
+        let source = sources().iter().find(|source| source.path == path);
+        let is_seam = source.is_some_and(|source| source.production.contains("clippy::disallowed_methods"));
+        assert!(is_seam, "{path} uses nothing that is banned: take it from SEAMS");
+    }
+}
+
+#[test]
 fn every_crate_of_the_node_turns_the_bans_on() {
-    let crates = sources().into_iter().filter(|source| {
-        source.path.starts_with("node/")
-            && (source.path.ends_with("src/lib.rs") || source.path.ends_with("src/main.rs"))
-    });
-    let without: Vec<_> = crates
-        .filter(|source| !source.code.contains("#![cfg_attr(not(test), warn(clippy::disallowed_methods))]"))
-        .map(|source| source.path)
-        .collect();
-    assert!(without.is_empty(), "{without:?} do not turn on clippy::disallowed_methods");
+    let of_node = members().into_iter().filter(|member| member.split('/').next() == Some("node"));
+    for member in of_node {
+        let roots = ["lib", "main"].map(|root| format!("{member}/src/{root}.rs"));
+        let roots: Vec<_> = sources().iter().filter(|source| roots.contains(&source.path)).collect();
+        assert!(!roots.is_empty(), "{member} has no root");
+        for source in roots {
+            let ban = "#![cfg_attr(not(test), warn(clippy::disallowed_methods))]";
+            assert!(source.code.contains(ban), "{}:1: turn the bans on with {ban}", source.path);
+        }
+    }
 }
 
 #[test]
