@@ -128,7 +128,8 @@ fn a_server_takes_no_directory_of_minio_and_keeps_no_only_key_on_one_disk_of_man
     let node = start(&keys, &named).expect("a node");
     assert_eq!(node.config.shape.geometry.parity_shards(), 2);
     assert!(node.config.master_key.is_none());
-    // A filesystem that is not mounted leaves its directory empty.
+    // A filesystem that is not mounted leaves its directory empty, beside a volume that was used.
+    std::fs::write(disks[0].join("sherd/volume.json"), "{}").expect("a new file");
     std::fs::remove_dir(disks[1].join("sherd")).expect("it is empty");
     let refused = start(&keys, &named).expect_err("a volume is missing").to_string();
     assert!(refused.contains("d2/sherd does not exist: mount or make it first"), "{refused}");
