@@ -250,10 +250,12 @@ async fn leave_unfinished(node: &Running) {
         .force_path_style(true)
         .build();
     let client = aws_sdk_s3::Client::from_conf(config);
-    let tag = Tag::builder().key("sherd.dev/unfinished").value("").build().expect("a key and a value");
-    let tagged = CreateBucketConfiguration::builder().tags(tag).build();
-    for (bucket, configuration) in [("cut", Some(tagged)), ("closed", None)] {
-        let made = client.create_bucket().bucket(bucket).set_create_bucket_configuration(configuration);
+    for (bucket, key, value) in
+        [("cut", "sherd.dev/unfinished", ""), ("closed", "note", "sherd.dev/unfinished")]
+    {
+        let tag = Tag::builder().key(key).value(value).build().expect("a key and a value");
+        let tagged = CreateBucketConfiguration::builder().tags(tag).build();
+        let made = client.create_bucket().bucket(bucket).create_bucket_configuration(tagged);
         made.send().await.expect("it is made");
     }
 }

@@ -48,7 +48,8 @@ pub(super) async fn make(
         }
         let Some(policy) = policy else { continue };
         let (_, tags) = ask("GetBucketTagging", Method::GET, "?tagging", String::new(), &known).await?;
-        if !tags.contains(UNFINISHED) {
+        // A value of a tag has no element in it: its angle brackets are escaped.
+        if !tags.contains(&format!("<Key>{UNFINISHED}</Key>")) {
             continue;
         }
         let done = [StatusCode::OK, StatusCode::NO_CONTENT];
