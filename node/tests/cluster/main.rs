@@ -3,7 +3,7 @@
 //!
 //! Each module is one story and each test has a cluster, ports and folders of its own. Nothing sleeps:
 //! a test waits for what it needs to see, with a deadline. `SHERD_TEST_SEED` repeats the choices of a run;
-//! what takes minutes is ignored unless asked for. docs/testing.md says what each proves.
+//! what takes minutes is ignored unless asked for. docs/testing.md has the commands.
 
 #[path = "../harness/mod.rs"]
 mod harness;
