@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use sherd_s3::auth::amz_date::AmzDate;
+use sherd_signature::amz_date::AmzDate;
 
 use super::fault::Fault;
 

@@ -6,7 +6,7 @@ use http::StatusCode;
 use sherd_core::iam::{EntityKind, ManagedPolicy};
 use sherd_core::record::Tag;
 use sherd_policy::{Facts, Identity, KeyName, ROOT_ARN, Resource, Rights, Values, Verdict};
-use sherd_s3::auth::amz_date::AmzDate;
+use sherd_signature::amz_date::AmzDate;
 use sherd_store::iam::{EntityUpdate, IamError, PolicyOwner};
 
 use super::fault::Fault;

@@ -4,8 +4,8 @@ use http::StatusCode;
 use sherd_core::iam::{EntityKind, PolicyVendor};
 use sherd_core::limits::IAM_PATH_CHARS_MAX;
 use sherd_core::record::Tag;
+use sherd_front::source::Source;
 use sherd_policy::{ACCOUNT, Identity};
-use sherd_s3::source::Source;
 use sherd_store::iam::{EntityUpdate, Iam, ManagedName, PolicyOwner, Signer};
 
 use super::auth::Caller;

@@ -1,16 +1,14 @@
 //! The S3 surface: from an HTTP request to a call on the store, and back.
 //!
 //! A request passes `protocol` (limits, address, signature, body), is named by the one table in `operations`,
-//! and is run by the table's handler, which reads it as a `request` and writes an `answer`. `auth` verifies
-//! the caller, `access` decides whether they may. s3s gives the types of documents, their XML, and the
-//! type of an answer's body.
+//! and is run by the table's handler, which reads it as a `request` and writes an `answer`. The crate
+//! `front` verifies the caller, `access` decides whether they may. s3s gives the types of documents, their
+//! XML, and the type of an answer's body.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod access;
 pub mod answer;
-pub mod audit;
-pub mod auth;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod protocol;
@@ -24,7 +22,6 @@ pub mod names;
 pub mod operations;
 mod owner;
 pub mod request;
-pub mod source;
 #[cfg(test)]
 mod surface;
 pub mod unserved;
@@ -36,8 +33,8 @@ mod object;
 use std::sync::Arc;
 
 use sherd_core::env::Clock;
+use sherd_front::callers::Credentials;
 
-use auth::Credentials;
 use protocol::{Config, Protocol};
 use sherd_store::iam::Iam;
 use sherd_store::object::Objects;

@@ -3,7 +3,7 @@
 use http::header::{HOST, HeaderMap};
 use percent_encoding::{AsciiSet, utf8_percent_encode};
 
-use crate::source::Source;
+use sherd_front::source::Source;
 
 /// The address of an object, of whose key the characters in `escaped` are.
 pub(crate) fn of_object(

@@ -8,15 +8,16 @@ use futures::StreamExt as _;
 use http::HeaderMap;
 use sherd_core::id::ObjectKey;
 use sherd_core::register::call::ClientCall;
+use sherd_front::source::Source;
+use sherd_signature::query::Query;
 
 use super::access::Access;
 use super::names::NamedVersion;
 use super::protocol::checksum::{self, DeclaredChecksum};
 use super::protocol::context::{RequestId, Trailers};
 use super::protocol::form::request::FormRequest;
-use super::protocol::query::Query;
+use super::protocol::query::parsed;
 use super::protocol::refusal::Refusal;
-use super::source::Source;
 use sherd_store::object::{
     BodyStream, BucketRef, ExpectedChecksum, LookupError, ObjectName, Upload, UploadBody,
 };
@@ -191,7 +192,7 @@ impl Request<'_> {
     /// # Errors
     /// InvalidArgument for any other value.
     pub fn parameter<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
-        self.query.parsed(name)
+        parsed(&self.query, name)
     }
 
     /// A parameter that is text.

@@ -5,9 +5,9 @@
 //! and the log name the operation. `docs/s3.md` is made of both tables.
 
 use http::Method;
+use sherd_signature::query::Query;
 
 use super::protocol::address::{Address, Level};
-use super::protocol::query::Query;
 
 /// A row of the table.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderValue, Response};
 use http_body::{Body, Frame};
-use sherd_s3::audit::record::AuditRecord;
-use sherd_s3::audit::{AnswerEnd, ErrorCode};
+use sherd_front::audit::record::AuditRecord;
+use sherd_front::audit::{AnswerEnd, ErrorCode};
 
 /// The count of one answer. Dropped with the body.
 #[derive(Debug)]

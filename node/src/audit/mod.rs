@@ -18,10 +18,10 @@ use std::sync::Arc;
 use http::Request;
 use parking_lot::Mutex;
 use sherd_core::env::Clock;
-use sherd_s3::audit::AuditedRequest;
-use sherd_s3::audit::queue::AuditQueue;
-use sherd_s3::audit::record::AuditRecord;
-use sherd_s3::source::Source;
+use sherd_front::audit::AuditedRequest;
+use sherd_front::audit::queue::AuditQueue;
+use sherd_front::audit::record::AuditRecord;
+use sherd_front::source::Source;
 use sherd_store::observe::metrics::AuditMetrics;
 use tokio::sync::oneshot;
 

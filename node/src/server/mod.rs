@@ -177,7 +177,7 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves until `life` ends; returns when the last connection is closed.
 ///
-/// Every request has its [`Source`](sherd_s3::source::Source) among its extensions.
+/// Every request has its [`Source`](sherd_front::source::Source) among its extensions.
 /// Connections whose clients read slowly give up when `reclaim` asks for their buffers, or a [`Reclaim`]
 /// among the extensions of their answer, which then holds others. A client that takes nothing is kept for
 /// longer where a [`ReadAhead`] is among them. `service` answers every request, errors included: one that it

@@ -17,12 +17,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use sherd_front::audit::record::AuditRecord;
 use tokio::time::Instant;
 
 use super::body_place::{BodyPlace, ClientWaits, ConnectionPace};
 use super::exchange::Exchange;
 use crate::server::limits::HEAD_READ_BYTES;
-use sherd_s3::audit::record::AuditRecord;
 use sherd_s3::protocol::body::{BodyGaveWay, TransportError};
 use sherd_store::observe::trace::{self, Phase};
 

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use ipnet::IpNet;
+use sherd_front::audit::record::AuditRecord;
+use sherd_front::source::Source;
 
 use crate::audit::AuditLog;
 use crate::server::limits::PROXIES_MAX;
-use sherd_s3::audit::record::AuditRecord;
-use sherd_s3::source::Source;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");

@@ -8,13 +8,14 @@ use futures::future::{self, BoxFuture, Either};
 use parking_lot::Mutex;
 use sherd_core::id::ObjectKey;
 use sherd_core::record::Tag;
+use sherd_front::callers::{AccessKey, Credential, Credentials, KeyLookup};
 use sherd_policy::{Identity, Policy, PolicyForm, UserIdentity};
 use sherd_s3::answer::Response;
-use sherd_s3::auth::{AccessKey, Credential, Credentials, KeyLookup, Secret};
 use sherd_s3::error::Outcome;
 use sherd_s3::operations::{AccountBlockLookup, BucketLookup, Operation, Operations};
 use sherd_s3::protocol::Limits;
 use sherd_s3::request::Request;
+use sherd_signature::Secret;
 use sherd_store::object::{self as store, ObjectName};
 
 use crate::memory::Memory;

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use sherd_core::config::ConfigValue;
 use sherd_core::config::policy::BucketPolicy;
 use sherd_core::record::ChecksumAlgorithm;
+use sherd_front::callers::{AccessKey, Credential, StaticCredentials};
 use sherd_policy::{Identity, Policy, PolicyForm, UserIdentity};
-use sherd_s3::auth::{AccessKey, Credential, Secret, StaticCredentials};
 use sherd_s3::protocol::{Limits, checksum};
+use sherd_signature::Secret;
 
 use crate::memory::Memory;
 use crate::wire::{ACCESS_KEY, Asking, SECRET, Server, TestClock, protocol_over};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use sherd_policy::{Facts, KeyName, Values};
-use sherd_s3::auth::amz_date::AmzDate;
+use sherd_signature::amz_date::AmzDate;
 
 use crate::authorize::ATTACHMENTS;
 use crate::fault::Fault;

@@ -8,11 +8,11 @@ use percent_encoding::percent_decode_str;
 use sherd_core::record::Tag;
 use sherd_policy::{KeyName, Values};
 
-use crate::auth::amz_date::AmzDate;
-use crate::auth::payload::PayloadForm;
-use crate::auth::{AuthType, Caller};
-use crate::protocol::query::Query;
-use crate::source::Source;
+use sherd_front::callers::{AuthType, Caller};
+use sherd_front::source::Source;
+use sherd_signature::amz_date::AmzDate;
+use sherd_signature::payload::PayloadForm;
+use sherd_signature::query::Query;
 
 /// The header that names the source of a copy.
 const COPY_SOURCE: &str = "x-amz-copy-source";

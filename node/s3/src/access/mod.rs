@@ -19,13 +19,13 @@ use std::sync::Arc;
 use http::HeaderMap;
 use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::record::{ObjectTags, Tag};
+use sherd_front::callers::{Caller, Credential};
+use sherd_front::source::Source;
 use sherd_policy::{Identity, KeyName, Resource, Rights, Verdict};
 use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
 
-use super::auth::{Caller, Credential};
 use super::protocol::code::Code;
 use super::protocol::refusal::Refusal;
-use super::source::Source;
 
 use facts::{AwaitedFacts, FactKinds, Facts, Origin, RequestFacts};
 use limits::ACTIONS_MAX;

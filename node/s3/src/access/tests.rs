@@ -3,12 +3,13 @@
 
 use http::HeaderValue;
 use sherd_core::record::Tag;
+use sherd_front::callers::{AccessKey, AuthType, Credential, SignatureFacts};
 use sherd_policy::{Policy, PolicyForm, UserIdentity};
+use sherd_signature::Secret;
+use sherd_signature::query::Query;
 
 use super::facts::{DocumentFacts, FactKinds};
 use super::*;
-use crate::auth::{AccessKey, AuthType, Credential, Secret, SignatureFacts};
-use crate::protocol::query::Query;
 
 /// 2015-10-21T07:28:00Z.
 const NOW_MS: u64 = 1_445_412_480_000;

@@ -4,11 +4,11 @@
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use sherd_core::record::ChecksumAlgorithm;
+use sherd_signature::Secret;
+use sherd_signature::amz_date::AmzDate;
+use sherd_signature::frames::FrameSigner;
+use sherd_signature::signing_key::SigningKey;
 
-use crate::auth::Secret;
-use crate::auth::amz_date::AmzDate;
-use crate::auth::signing_key::SigningKey;
-use crate::auth::verifier::FrameSigner;
 use crate::protocol::aws_chunked::{ChunkedFraming, FramingError, TrailerChecksum, decode};
 use crate::protocol::limits::FRAME_BYTES_MIN;
 

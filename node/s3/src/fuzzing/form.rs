@@ -4,10 +4,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use sherd_signature::form_fields::FormFields;
+use sherd_signature::post_policy::PostPolicy;
 
-use crate::auth::post_policy::PostPolicy;
 use crate::protocol::form::FormError;
-use crate::protocol::form::fields::FormFields;
+use crate::protocol::form::fields as form_fields;
 use crate::protocol::form::parser::Delimiter;
 use crate::protocol::form::prelude::Prelude;
 use crate::protocol::form::request::FormRequest;
@@ -53,7 +54,7 @@ fn headers(fields: &FormFields) {
         assert_eq!(fields.get(&field.name.to_ascii_uppercase()), Some(field.value.as_str()));
     }
     assert_eq!(FormRequest::of(fields).tagging.as_deref(), fields.get("tagging"));
-    let Ok(headers) = fields.headers() else { return };
+    let Ok(headers) = form_fields::headers(fields) else { return };
     assert!(headers.len() <= fields.all().len());
     for (name, value) in &headers {
         let name = match name.as_str() {

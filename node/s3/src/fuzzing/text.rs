@@ -10,19 +10,19 @@ use sherd_core::limits::{
     ATTRIBUTES_BYTES_MAX, KEY_BYTES_MAX, METADATA_BYTES_MAX, OBJECT_TAGS_MAX, PARTS_MAX,
 };
 use sherd_core::record::Tag;
+use sherd_signature::amz_date::AmzDate;
+use sherd_signature::authorization::Authorization;
+use sherd_signature::canonical::{CanonicalRequest, PathForm};
+use sherd_signature::credential_scope::CredentialScope;
+use sherd_signature::payload::PayloadForm;
+use sherd_signature::presigned::PresignedQuery;
+use sherd_signature::query::Query;
 
-use crate::auth::amz_date::AmzDate;
-use crate::auth::authorization::Authorization;
-use crate::auth::canonical::{CanonicalRequest, PathForm};
-use crate::auth::credential_scope::CredentialScope;
-use crate::auth::payload::PayloadForm;
-use crate::auth::presigned::PresignedQuery;
 use crate::bucket::settings::AccessControlList;
 use crate::bucket::token::{self, ListingKind};
 use crate::operations::classify::classify;
 use crate::protocol::address::Level;
 use crate::protocol::checksum::{ALGORITHMS, of_object};
-use crate::protocol::query::Query;
 use crate::{
     header::attributes, header::checksum, header::conditions, header::copy_source, header::document,
     header::if_range, header::range, header::tagging, header::timestamp, names,

@@ -12,6 +12,7 @@ use http::header::{
 use s3s::Body;
 use s3s::dto::{Timestamp, TimestampFormat};
 use sherd_core::record::ChecksumKind;
+use sherd_signature::query::{Pair, Query};
 
 use crate::access::facts::Facts;
 use crate::access::{self, Access, READ_OBJECT, READ_TAGS, of_version};
@@ -19,7 +20,8 @@ use crate::answer::{NULL, Response, VERSION_ID};
 use crate::error::Outcome;
 use crate::header::if_range::{self, Validator};
 use crate::protocol::code::Code;
-use crate::protocol::query::{Pair, Query, invalid};
+
+use crate::protocol::query::{invalid, parsed};
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{
@@ -108,7 +110,7 @@ impl GetRequest {
             let message = "Request specific response headers cannot be used for anonymous GET requests.";
             return Err(Refusal::says(Code::InvalidRequest, message));
         }
-        let part: Option<i32> = query.parsed("partNumber")?;
+        let part: Option<i32> = parsed(&query, "partNumber")?;
         if let Some(expires) = query.text("response-expires") {
             Timestamp::parse(TimestampFormat::HttpDate, &expires)
                 .map_err(|_| invalid("response-expires", &expires))?;

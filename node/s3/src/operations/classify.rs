@@ -4,11 +4,11 @@
 //! without a value; other keys that an operation does not know mean nothing to AWS and nothing here.
 
 use http::Method;
+use sherd_signature::query::Query;
 
 use super::{Operation, ROWS, Row, VERSION_ID};
 use crate::protocol::address::Level;
 use crate::protocol::code::Code;
-use crate::protocol::query::Query;
 use crate::protocol::refusal::Refusal;
 use crate::unserved::{self, UnservedOperation};
 

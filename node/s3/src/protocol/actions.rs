@@ -4,9 +4,9 @@
 use http::HeaderMap;
 use http::header::IF_MATCH;
 use sherd_policy::Resource;
+use sherd_signature::query::Query;
 
 use super::acl::{self, UnsupportedAcl};
-use super::query::Query;
 use crate::access::facts::{FactKinds, TAGGING_DIRECTIVE};
 use crate::access::limits::ACTIONS_MAX;
 use crate::access::{READ_OBJECT, of_version};

@@ -8,6 +8,7 @@ use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use sherd_core::limits::PUT_BYTES_MAX;
 use sherd_core::register::call::ClientCall;
+use sherd_signature::query::Query;
 use sherd_store::machine::budget::Share;
 
 use crate::access::Access;
@@ -19,7 +20,6 @@ use super::checksum::DeclaredChecksum;
 use super::code::Code;
 use super::form::request::FormRequest;
 use super::limits::{FORM_FIELDS_BYTES_MAX, FORM_REST_BYTES_MAX, Limits, UNWANTED_BYTES_MAX};
-use super::query::Query;
 use super::refusal::Refusal;
 
 /// The header with the length of a body without its frames.

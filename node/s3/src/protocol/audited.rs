@@ -2,12 +2,12 @@
 
 use http::request::Parts;
 use http::{Extensions, Method};
+use sherd_front::audit::record::AuditRecord;
+use sherd_front::callers::Caller;
+use sherd_signature::error::AuthError;
 
 use super::address::{Address, BadAddress};
 use super::context::RequestId;
-use crate::audit::record::AuditRecord;
-use crate::auth::Caller;
-use crate::auth::error::AuthError;
 use crate::operations::Operation;
 
 /// The name of a caller without a signature.

@@ -2,10 +2,10 @@
 
 use http::header::{HeaderValue, RETRY_AFTER};
 
-use crate::auth::KeysUnavailable;
-use crate::auth::amz_date::AmzDate;
-use crate::auth::error::{AuthError, MalformedAuth, Mismatch, Place};
-use crate::auth::post_policy::PolicyError;
+use sherd_signature::amz_date::AmzDate;
+use sherd_signature::error::KeysUnavailable;
+use sherd_signature::error::{AuthError, MalformedAuth, Mismatch, Place};
+use sherd_signature::post_policy::PolicyError;
 
 use super::code::Code;
 use super::refusal::Refusal;

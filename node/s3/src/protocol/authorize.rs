@@ -13,6 +13,9 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, HOST};
 use sherd_core::id::{ObjectKey, may_be_bucket};
 use sherd_core::record::Tag;
+use sherd_front::callers::Caller;
+use sherd_front::source::Source;
+use sherd_signature::query::Query;
 use sherd_store::object::{BucketRef, Error, MissingResource, ObjectName};
 
 use super::actions;
@@ -22,17 +25,14 @@ use super::auth_refusal::unavailable;
 use super::code::Code;
 use super::inner::Inner;
 use super::limits::{CALLER_LOOKUPS_MAX, SHORT_DOCUMENT_BYTES_MAX};
-use super::query::Query;
 use super::refusal::Refusal;
 use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{Access, DELETE_OBJECT, RightsError, of_version};
-use crate::auth::Caller;
 use crate::error::{self, Failure};
 use crate::header::copy_source;
 use crate::names;
 use crate::operations::Operation;
 use crate::request::{Request, Target};
-use crate::source::Source;
 
 /// A request that is to be authorized.
 pub(super) struct AskedOperation<'a> {

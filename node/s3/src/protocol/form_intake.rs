@@ -16,6 +16,12 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::request::Parts;
 use http_body::Body as HttpBody;
 use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
+use sherd_front::source::Source;
+use sherd_front::verifier::form::VerifiedForm;
+use sherd_signature::error::AuthError;
+use sherd_signature::form_fields::FormFields;
+use sherd_signature::post_policy::PostPolicy;
+use sherd_signature::query::Query;
 use sherd_store::observe::trace;
 
 use super::acl::UnsupportedAcl;
@@ -29,21 +35,16 @@ use super::body::{BodyArrival, BodyError, CheckedBody, TransportError};
 use super::code::Code;
 use super::feature;
 use super::form::FormError;
-use super::form::fields::FormFields;
+use super::form::fields;
 use super::form::parser::Delimiter;
 use super::form::prelude::FileStart;
 use super::form::request::FormRequest;
 use super::inner::Inner;
 use super::limits::FORM_REST_BYTES_MAX;
-use super::query::Query;
 use super::refusal::Refusal;
-use crate::auth::error::AuthError;
-use crate::auth::form::VerifiedForm;
-use crate::auth::post_policy::PostPolicy;
 use crate::header::tagging;
 use crate::operations::Operation;
 use crate::request::RequestBody;
-use crate::source::Source;
 
 /// The end of a form behind its last delimiter.
 const END: &[u8] = b"--\r\n";
@@ -209,7 +210,7 @@ fn headers_of(head: &HeaderMap, fields: &FormFields, lists: UnsupportedAcl) -> R
     if let Some(name) = OF_OTHER_WRITES.into_iter().find(|name| is_given(name)) {
         return Err(Refusal::new(Code::NotImplemented).with("Header", name));
     }
-    let mut headers = fields.headers()?;
+    let mut headers = fields::headers(fields)?;
     feature::check(head, Operation::PostObject, false, lists)?;
     for (name, value) in head {
         let is_of_object = OF_OBJECT.iter().any(|start| name.as_str().starts_with(start));

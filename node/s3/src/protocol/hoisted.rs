@@ -2,12 +2,12 @@
 //! there.
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use sherd_signature::query::{Pair, Query};
 
-use crate::auth::{presigned, presigned_v2};
+use sherd_signature::{presigned, presigned_v2};
 
 use super::checksum;
 use super::code::Code;
-use super::query::{Pair, Query};
 use super::refusal::Refusal;
 
 /// Says which algorithm the SDK used.

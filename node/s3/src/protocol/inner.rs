@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use sherd_core::env::Clock;
+use sherd_front::callers::Credentials;
+use sherd_front::verifier::Verifier;
 
 use super::acl::UnsupportedAcl;
 use super::body::BodyTimeouts;
@@ -18,8 +20,6 @@ use super::limits::{FORMS_ARRIVING_MAX, Limits};
 use super::refusal::Refusal;
 use super::room::XmlRoom;
 use crate::access::Authorizer;
-use crate::auth::Credentials;
-use crate::auth::verifier::Verifier;
 use crate::operations::{Operation, Operations};
 use sherd_store::machine::quantity::LivePeriod;
 use sherd_store::machine::unproven::UnprovenLane;

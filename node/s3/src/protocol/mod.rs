@@ -47,9 +47,9 @@ use http_body::Body as HttpBody;
 use http_body_util::Full;
 use s3s::Body;
 use sherd_core::env::Clock;
+use sherd_front::callers::Credentials;
 use tracing::Instrument as _;
 
-use crate::auth::Credentials;
 use crate::operations::Operations;
 use sherd_store::observe::metrics::ApiName;
 use sherd_store::observe::trace;

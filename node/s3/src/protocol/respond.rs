@@ -5,6 +5,7 @@ use http::header::{
 };
 use http::{Response, StatusCode};
 use s3s::Body;
+use sherd_front::audit::record::AuditRecord;
 
 use super::aws_chunked::FramingError;
 use super::body::BodyError;
@@ -14,7 +15,6 @@ use super::context::RequestId;
 use super::form::FormError;
 use super::limits::{FORM_FIELDS_BYTES_MAX, FORM_REST_BYTES_MAX, FRAME_BYTES_MIN};
 use super::refusal::{Refusal, Side, element};
-use crate::audit::record::AuditRecord;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");

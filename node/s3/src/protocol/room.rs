@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use http::Response;
 use s3s::Body;
+use sherd_signature::query::Query;
 
 use super::code::Code;
 use super::limits::{
     ANSWER_BYTES_MIN, LISTED_ROWS_MAX, ROOM_PATIENCE, SHORT_DOCUMENT_BYTES_MAX, SHORT_EXTRA_BYTES_MAX,
 };
-use super::query::Query;
 use super::refusal::Refusal;
 use crate::operations::Operation;
 use sherd_store::machine::budget::{Budget, Share, with_share};

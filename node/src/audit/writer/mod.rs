@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use sherd_core::env::Clock;
-use sherd_s3::audit::queue::{AuditBatch, AuditQueue};
+use sherd_front::audit::queue::{AuditBatch, AuditQueue};
 use sherd_store::observe::metrics::AuditMetrics;
 
 use super::file::{self, AuditTarget, FileIdentity};

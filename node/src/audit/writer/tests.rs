@@ -144,7 +144,7 @@ async fn a_writer_that_stands_still_costs_lines_alone() {
     let log = AuditLog::start(AuditTarget::File(path), String::new(), bench.metrics.clone(), clock)
         .expect("a thread");
     for _ in 0..70_000 {
-        let source = sherd_s3::source::Source::of(&http::Extensions::new());
+        let source = sherd_front::source::Source::of(&http::Extensions::new());
         log.begin("s3", source, None, &mut http::Request::new(()));
     }
     assert!(bench.metrics.dropped.get() > 0);

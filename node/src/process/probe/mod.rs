@@ -24,6 +24,11 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use sha2::{Digest as _, Sha256};
 use sherd_core::env::{Clock, Rng};
+use sherd_signature::Secret;
+use sherd_signature::amz_date::AmzDate;
+use sherd_signature::canonical::{CanonicalRequest, PathForm};
+use sherd_signature::query::Query;
+use sherd_signature::signing_key::SigningKey;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -32,11 +37,6 @@ use crate::process::config::REGION;
 use crate::process::config::credentials::{ACCESS_KEY_LINE, SECRET_KEY_LINE};
 use sherd_net::tls::TrustError;
 use sherd_net::tls::https::{EndpointName, HttpsConnector};
-use sherd_s3::auth::Secret;
-use sherd_s3::auth::amz_date::AmzDate;
-use sherd_s3::auth::canonical::{CanonicalRequest, PathForm};
-use sherd_s3::auth::signing_key::SigningKey;
-use sherd_s3::protocol::query::Query;
 
 /// The headers that each request signs.
 const SIGNED_HEADERS: &str = "host;x-amz-content-sha256;x-amz-date";

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use sherd_front::callers::StaticCredentials;
+use sherd_front::verifier::Verifier;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
-use sherd_s3::auth::StaticCredentials;
-use sherd_s3::auth::verifier::Verifier;
 use sherd_store::machine::system::{SystemClock, SystemRng};
 
 const SECRET: &str = "long-enough";

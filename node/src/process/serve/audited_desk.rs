@@ -62,8 +62,8 @@ impl RequestDesk for AuditedDesk {
 #[cfg(test)]
 mod tests {
     use sherd_core::id::ClusterId;
+    use sherd_front::audit::record::AuditRecord;
     use sherd_net::tls::{PeerIdentity, Role};
-    use sherd_s3::audit::record::AuditRecord;
     use sherd_store::machine::system::SystemClock;
     use sherd_store::observe::metrics::AuditMetrics;
 

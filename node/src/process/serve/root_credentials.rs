@@ -11,8 +11,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use sherd_core::checksum::Digest;
 use sherd_core::id::ClusterId;
-use sherd_s3::auth::Secret;
-use sherd_s3::auth::root_keys::{RootKey, RootKeys};
+use sherd_front::callers::root_keys::{RootKey, RootKeys};
+use sherd_signature::Secret;
 use sherd_trust::credentials_proof;
 use tokio_util::sync::CancellationToken;
 

@@ -15,13 +15,13 @@ use http::{Extensions, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 
+use sherd_front::source::Source;
 use sherd_iam::QueryApi;
 use sherd_net::rpc::{NoAnswer, RequestDesk};
 use sherd_net::tls::ConnectedPeer;
 use sherd_proto::convert::http_call::HttpService;
 use sherd_proto::limits::CALL_BODY_BYTES_MAX;
 use sherd_s3::protocol::Protocol;
-use sherd_s3::source::Source;
 use sherd_store::machine::pulse::{ClientDoubt, ProcessPulse, WholeWrite};
 use sherd_store::observe::trace::{self, RequestTrace, SlowRequests};
 

@@ -7,6 +7,7 @@ mod standstill;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http_body_util::{BodyExt as _, Full};
+use sherd_front::source::Source;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -15,7 +16,6 @@ use sherd_volume::options::Durability;
 
 use super::*;
 use crate::health::RequestRefusals;
-use sherd_s3::source::Source;
 use sherd_store::machine::pulse;
 use sherd_store::observe::metrics::{ApiName, Metrics};
 use sherd_store::observe::trace::{self, SlowRequests};

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use sherd_core::limits::PUT_BYTES_MAX;
 use sherd_core::record::ChecksumAlgorithm;
 
-use crate::auth::verifier::FrameSigner;
+use sherd_signature::frames::FrameSigner;
 
 use super::checksum;
 use super::limits::{FRAME_BYTES_MIN, FRAME_HEAD_BYTES_MAX, TRAILER_LINE_BYTES_MAX};

@@ -1,6 +1,8 @@
-//! The fields of a form: their values by name, and the headers of a PUT that they stand for.
+//! The fields of a form as a PUT: the name of the file in their values, and the headers that they stand for.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use sherd_signature::form_fields::{Field, FormFields};
 
 use super::FormError;
 use crate::header::attributes;
@@ -16,94 +18,56 @@ const OF_SIGNATURE: [&str; 5] =
 /// Headers of a copy: a form uploads.
 const OF_COPY: &str = "x-amz-copy-source";
 
-/// A field.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Field {
-    /// Its name, as it was sent.
-    pub name: String,
-    /// Its value; where several fields have the name, all of their values, separated by commas.
-    pub value: String,
+/// Puts the name of the file in the place of its variable, in every field: what stands behind the last
+/// slash or backslash of the name that was sent, and nothing where none was sent.
+///
+/// # Errors
+/// [`FormError::FieldsTooLong`] where the values become longer than fields may be: a long name in the
+/// place of many variables takes far more bytes than came.
+pub(crate) fn expand(fields: &mut FormFields, filename: Option<&str>) -> Result<(), FormError> {
+    let name = filename.and_then(|path| path.rsplit(['/', '\\']).next()).unwrap_or_default();
+    let mut bytes = 0;
+    for value in fields.values_mut() {
+        let variables = value.matches(FILENAME).count();
+        bytes += value.len() - variables * FILENAME.len() + variables * name.len();
+        if bytes > FORM_FIELDS_BYTES_MAX {
+            return Err(FormError::FieldsTooLong);
+        }
+        if variables > 0 {
+            *value = value.replace(FILENAME, name);
+        }
+    }
+    Ok(())
 }
 
-/// The fields before the file, in the order in which they came. Their names have no case.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FormFields(Vec<Field>);
-
-impl FormFields {
-    /// Adds a field. Another value of a name that is there is joined to it.
-    pub fn push(&mut self, name: String, value: &str) {
-        match self.0.iter_mut().find(|field| field.name.eq_ignore_ascii_case(&name)) {
-            Some(field) => field.value.extend([",", value]),
-            None => self.0.push(Field { name, value: value.to_owned() }),
-        }
-    }
-
-    /// The value of a field.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.all()
-            .iter()
-            .find(|field| field.name.eq_ignore_ascii_case(name))
-            .map(|field| field.value.as_str())
-    }
-
-    /// All fields.
-    pub fn all(&self) -> &[Field] {
-        &self.0
-    }
-
-    /// Puts the name of the file in the place of its variable, in every field: what stands behind the last
-    /// slash or backslash of the name that was sent, and nothing where none was sent.
-    ///
-    /// # Errors
-    /// [`FormError::FieldsTooLong`] where the values become longer than fields may be: a long name in the
-    /// place of many variables takes far more bytes than came.
-    pub fn expand(&mut self, filename: Option<&str>) -> Result<(), FormError> {
-        let name = filename.and_then(|path| path.rsplit(['/', '\\']).next()).unwrap_or_default();
-        let mut bytes = 0;
-        for Field { name: _, value } in &mut self.0 {
-            let variables = value.matches(FILENAME).count();
-            bytes += value.len() - variables * FILENAME.len() + variables * name.len();
-            if bytes > FORM_FIELDS_BYTES_MAX {
-                return Err(FormError::FieldsTooLong);
+/// The headers of a PUT that the fields stand for.
+///
+/// # Errors
+/// InvalidArgument for a field that no header can carry, NotImplemented for the source of a copy.
+pub(crate) fn headers(fields: &FormFields) -> Result<HeaderMap, Refusal> {
+    let mut headers = HeaderMap::new();
+    for Field { name, value } in fields.all() {
+        let lower = name.to_ascii_lowercase();
+        let header = match lower.as_str() {
+            // S3 wants the checksum that a form says it has, as it does of an SDK.
+            "x-amz-checksum-algorithm" => "x-amz-sdk-checksum-algorithm",
+            "acl" => "x-amz-acl",
+            "content-md5" => "content-md5",
+            name if name.starts_with(OF_COPY) => {
+                return Err(Refusal::new(Code::NotImplemented).with("Header", name));
             }
-            if variables > 0 {
-                *value = value.replace(FILENAME, name);
+            name if OF_SIGNATURE.contains(&name) => continue,
+            name if name.starts_with("x-amz-") || attributes::SYSTEM.iter().any(|known| known == name) => {
+                name
             }
-        }
-        Ok(())
+            _ => continue,
+        };
+        let unusable = || Refusal::bad_argument("The value of a form field is not valid", name, value);
+        let header = HeaderName::from_bytes(header.as_bytes()).map_err(|_| unusable())?;
+        let value = HeaderValue::from_bytes(value.trim().as_bytes()).map_err(|_| unusable())?;
+        headers.insert(header, value);
     }
-
-    /// The headers of a PUT that the fields stand for.
-    ///
-    /// # Errors
-    /// InvalidArgument for a field that no header can carry, NotImplemented for the source of a copy.
-    pub fn headers(&self) -> Result<HeaderMap, Refusal> {
-        let mut headers = HeaderMap::new();
-        for Field { name, value } in self.all() {
-            let lower = name.to_ascii_lowercase();
-            let header = match lower.as_str() {
-                // S3 wants the checksum that a form says it has, as it does of an SDK.
-                "x-amz-checksum-algorithm" => "x-amz-sdk-checksum-algorithm",
-                "acl" => "x-amz-acl",
-                "content-md5" => "content-md5",
-                name if name.starts_with(OF_COPY) => {
-                    return Err(Refusal::new(Code::NotImplemented).with("Header", name));
-                }
-                name if OF_SIGNATURE.contains(&name) => continue,
-                name if name.starts_with("x-amz-")
-                    || attributes::SYSTEM.iter().any(|known| known == name) =>
-                {
-                    name
-                }
-                _ => continue,
-            };
-            let unusable = || Refusal::bad_argument("The value of a form field is not valid", name, value);
-            let header = HeaderName::from_bytes(header.as_bytes()).map_err(|_| unusable())?;
-            let value = HeaderValue::from_bytes(value.trim().as_bytes()).map_err(|_| unusable())?;
-            headers.insert(header, value);
-        }
-        Ok(headers)
-    }
+    Ok(headers)
 }
 
 #[cfg(test)]
@@ -119,14 +83,6 @@ mod tests {
     }
 
     #[test]
-    fn names_have_no_case_and_values_of_one_name_are_joined() {
-        let fields = fields(&[("Key", "a"), ("x-amz-meta-tag", "Ninja"), ("X-Amz-Meta-Tag", "Stallman")]);
-        assert_eq!(fields.get("kEY"), Some("a"));
-        assert_eq!(fields.get("x-amz-meta-tag"), Some("Ninja,Stallman"));
-        assert_eq!((fields.get("acl"), fields.all().len()), (None, 2));
-    }
-
-    #[test]
     fn the_name_of_the_file_is_the_end_of_its_path() {
         for (filename, key) in [
             (Some("photo.jpg"), "user/photo.jpg"),
@@ -138,7 +94,7 @@ mod tests {
         ] {
             let mut fields =
                 fields(&[("key", "user/${filename}"), ("x-amz-meta-a", "${filename}${filename}")]);
-            fields.expand(filename).expect("short");
+            expand(&mut fields, filename).expect("short");
             assert_eq!(fields.get("key"), Some(key), "{filename:?}");
         }
     }
@@ -148,10 +104,10 @@ mod tests {
         let variables = |count| fields(&[("policy", &*FILENAME.repeat(count)), ("key", "k")]);
         let most = (FORM_FIELDS_BYTES_MAX - 1) / 100;
         let mut whole = variables(most);
-        assert_eq!(whole.expand(Some(&"n".repeat(100))), Ok(()));
+        assert_eq!(expand(&mut whole, Some(&"n".repeat(100))), Ok(()));
         assert_eq!(whole.get("policy").map(str::len), Some(most * 100));
-        assert_eq!(variables(most + 1).expand(Some(&"n".repeat(100))), Err(FormError::FieldsTooLong));
-        assert_eq!(variables(900).expand(Some(&"n".repeat(10_000))), Err(FormError::FieldsTooLong));
+        assert_eq!(expand(&mut variables(most + 1), Some(&"n".repeat(100))), Err(FormError::FieldsTooLong));
+        assert_eq!(expand(&mut variables(900), Some(&"n".repeat(10_000))), Err(FormError::FieldsTooLong));
     }
 
     #[test]
@@ -166,9 +122,8 @@ mod tests {
             ("x-amz-checksum-algorithm", "SHA256"),
             ("x-ignore-me", "1"),
         ]);
-        let headers = form.headers().expect("headers");
-        let mut names: Vec<_> =
-            headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        let put = headers(&form).expect("headers");
+        let mut names: Vec<_> = put.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         names.sort_unstable();
         assert_eq!(
             names,
@@ -184,7 +139,7 @@ mod tests {
             ("x-amz-meta-a b", "v", Code::InvalidArgument),
             ("x-amz-copy-source", "/b/k", Code::NotImplemented),
         ] {
-            assert_eq!(fields(&[(name, value)]).headers().expect_err(name).code, code);
+            assert_eq!(headers(&fields(&[(name, value)])).expect_err(name).code, code);
         }
     }
 }

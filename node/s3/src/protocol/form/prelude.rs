@@ -1,10 +1,10 @@
 //! The part of a form before the bytes of its file: its fields, kept whole, within a bound.
 
 use bytes::{Bytes, BytesMut};
+use sherd_signature::form_fields::FormFields;
 
-use super::FormError;
-use super::fields::FormFields;
 use super::parser::{Delimiter, PartHead};
+use super::{FormError, fields};
 use crate::protocol::limits::FORM_FIELDS_BYTES_MAX;
 
 /// A line end in front of the body makes its first boundary a delimiter like the others.
@@ -79,7 +79,7 @@ impl Prelude {
                 PreludeStep::File(filename) => filename,
             };
             let mut fields = std::mem::take(&mut self.fields);
-            fields.expand(filename.as_deref())?;
+            fields::expand(&mut fields, filename.as_deref())?;
             let prelude_bytes = (self.at - LINE_END.len()) as u64;
             let first = self.buffer.split_off(self.at).freeze();
             self.buffer = BytesMut::new();

@@ -1,6 +1,7 @@
 //! The fields of a form that its operation reads.
 
-use super::fields::FormFields;
+use sherd_signature::form_fields::FormFields;
+
 use super::success::SuccessAction;
 
 /// The fields of a form that its operation reads beside the headers of a PUT.

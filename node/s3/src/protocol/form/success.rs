@@ -3,7 +3,7 @@
 use http::{HeaderValue, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::fields::FormFields;
+use sherd_signature::form_fields::FormFields;
 
 /// All but the characters that a form leaves as they are in a value; a space is a plus sign (URL Standard,
 /// `application/x-www-form-urlencoded`).

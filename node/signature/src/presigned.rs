@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::protocol::query::Query;
+use crate::query::Query;
 
 use super::amz_date::AmzDate;
 use super::authorization::ALGORITHM;

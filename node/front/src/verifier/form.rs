@@ -13,15 +13,15 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha1::Sha1;
 use subtle::ConstantTimeEq as _;
 
-use crate::protocol::form::fields::FormFields;
+use sherd_signature::amz_date::AmzDate;
+use sherd_signature::authorization::ALGORITHM;
+use sherd_signature::credential_scope::CredentialScope;
+use sherd_signature::error::{AuthError, MalformedAuth, Mismatch};
+use sherd_signature::form_fields::FormFields;
 
-use super::amz_date::AmzDate;
-use super::authorization::ALGORITHM;
-use super::credential_scope::CredentialScope;
-use super::error::{AuthError, MalformedAuth, Mismatch};
-use super::limits::{FORM_SECONDS_MAX, SKEW_MS_MAX};
-use super::verifier::Verifier;
-use super::{AuthType, Caller, SignatureFacts};
+use super::Verifier;
+use crate::callers::{AuthType, Caller, SignatureFacts};
+use crate::limits::{FORM_SECONDS_MAX, SKEW_MS_MAX};
 
 /// The fields of SigV4, as S3 spells them in errors.
 const V4: [&str; 4] = ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature", "X-Amz-Date"];
@@ -135,7 +135,9 @@ mod tests {
     use sherd_policy::Identity;
 
     use super::*;
-    use crate::auth::{Secret, StaticCredentials};
+    use sherd_signature::Secret;
+
+    use crate::callers::StaticCredentials;
 
     /// The policy of AWS's example ("Example: Browser-Based Upload using HTTP POST"), as it is signed.
     const POLICY: &str = "eyAiZXhwaXJhdGlvbiI6ICIyMDE1LTEyLTMwVDEyOjAwOjAwLjAwMFoiLA0KICAiY29uZGl0aW9ucyI6IFsNCiAgICB7ImJ1Y2tldCI6ICJzaWd2NGV4YW1wbGVidWNrZXQifSwNCiAgICBbInN0YXJ0cy13aXRoIiwgIiRrZXkiLCAidXNlci91c2VyMS8iXSwNCiAgICB7ImFjbCI6ICJwdWJsaWMtcmVhZCJ9LA0KICAgIHsic3VjY2Vzc19hY3Rpb25fcmVkaXJlY3QiOiAiaHR0cDovL3NpZ3Y0ZXhhbXBsZWJ1Y2tldC5zMy5hbWF6b25hd3MuY29tL3N1Y2Nlc3NmdWxfdXBsb2FkLmh0bWwifSwNCiAgICBbInN0YXJ0cy13aXRoIiwgIiRDb250ZW50LVR5cGUiLCAiaW1hZ2UvIl0sDQogICAgeyJ4LWFtei1tZXRhLXV1aWQiOiAiMTQzNjUxMjM2NTEyNzQifSwNCiAgICB7IngtYW16LXNlcnZlci1zaWRlLWVuY3J5cHRpb24iOiAiQUVTMjU2In0sDQogICAgWyJzdGFydHMtd2l0aCIsICIkeC1hbXotbWV0YS10YWciLCAiIl0sDQoNCiAgICB7IngtYW16LWNyZWRlbnRpYWwiOiAiQUtJQUlPU0ZPRE5ON0VYQU1QTEUvMjAxNTEyMjkvdXMtZWFzdC0xL3MzL2F3czRfcmVxdWVzdCJ9LA0KICAgIHsieC1hbXotYWxnb3JpdGhtIjogIkFXUzQtSE1BQy1TSEEyNTYifSwNCiAgICB7IngtYW16LWRhdGUiOiAiMjAxNTEyMjlUMDAwMDAwWiIgfQ0KICBdDQp9";

@@ -8,13 +8,13 @@ use std::mem;
 use std::time::Duration;
 
 use http::header::USER_AGENT;
+use sherd_signature::amz_date::AmzDate;
 
 use super::limits::{
     ACCESS_KEY_BYTES_MAX, BUCKET_BYTES_MAX, CALLER_BYTES_MAX, KEY_BYTES_MAX, LINE_BYTES, METHOD_BYTES_MAX,
     REQUEST_ID_BYTES_MAX, USER_AGENT_BYTES_MAX,
 };
 use super::{AnswerEnd, AuditedRequest};
-use crate::auth::amz_date::AmzDate;
 
 /// A text that becomes known while the request runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,13 +9,15 @@
 use std::sync::Arc;
 
 use futures::future::{self, Either};
+use sherd_signature::Secret;
+use sherd_signature::error::KeysUnavailable;
 use sherd_store::iam::{Iam, IamReadError, KeyView};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::limits::{STRANGE_KEY_PATIENCE, STRANGE_KEYS_MAX};
 use super::root_keys::RootKeys;
-use super::{AccessKey, Credential, Credentials, KeyLookup, KeysUnavailable, Secret};
+use super::{AccessKey, Credential, Credentials, KeyLookup};
+use crate::limits::{STRANGE_KEY_PATIENCE, STRANGE_KEYS_MAX};
 
 /// The access keys of root and of the users.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use parking_lot::RwLock;
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
-use super::Secret;
 use super::limits::{ACCESS_KEYS_MAX, KEYS_EACH_MAX};
+use super::secret::Secret;
 
 /// A signature as it travels: 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq)]

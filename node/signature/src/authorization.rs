@@ -4,7 +4,7 @@ use super::credential_scope::CredentialScope;
 use super::error::{AuthError, MalformedAuth, Place};
 
 /// The only signing algorithm that is served.
-pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+pub const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
 /// The three components of the header, borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Verifies that a request was signed by the key it names, from its head alone. The string that
-//! SigV2 signs is in `presigned_v2`; the signature of a form, which is in its body, in `form`.
+//! Verifies that a request was signed by the key it names, from its head alone. The string that SigV2 signs
+//! is in `sherd_signature::presigned_v2`; the signature of a form, which is in its body, in `form`.
 //!
 //! ```text
 //! query or header -> scope -> clock -> secret -> canonical request -> signature
@@ -7,8 +7,9 @@
 //! The order is AWS's: a malformed request is refused before a wrong one, and no refusal shows a signature
 //! to a caller that could not compute it.
 
+pub mod form;
+
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, DATE, HOST};
@@ -17,19 +18,21 @@ use sha2::{Digest as _, Sha256};
 use sherd_core::env::Clock;
 use sherd_core::limits::HEADERS_MAX;
 
-use crate::protocol::query::Query;
+use sherd_signature::Secret;
+use sherd_signature::amz_date::AmzDate;
+use sherd_signature::authorization::{ALGORITHM, Authorization};
+use sherd_signature::canonical::{CanonicalRequest, PathForm};
+use sherd_signature::credential_scope::CredentialScope;
+use sherd_signature::error::{AuthError, MalformedAuth, Mismatch, Place};
+use sherd_signature::frames::FrameSigner;
+use sherd_signature::payload::PayloadForm;
+use sherd_signature::presigned::{PresignedQuery, SIGNATURE};
+use sherd_signature::presigned_v2::{self, PresignedV2};
+use sherd_signature::query::Query;
+use sherd_signature::signing_key::{KeyCache, Signature, SigningKey};
 
-use super::amz_date::AmzDate;
-use super::authorization::{ALGORITHM, Authorization};
-use super::canonical::{CanonicalRequest, PathForm};
-use super::credential_scope::CredentialScope;
-use super::error::{AuthError, MalformedAuth, Mismatch, Place};
-use super::limits::SKEW_MS_MAX;
-use super::payload::PayloadForm;
-use super::presigned::{PresignedQuery, SIGNATURE};
-use super::presigned_v2::{self, PresignedV2};
-use super::signing_key::{KeyCache, Signature, SigningKey};
-use super::{AuthType, Caller, Credential, Credentials, Secret, SignatureFacts};
+use crate::callers::{AuthType, Caller, Credential, Credentials, SignatureFacts};
+use crate::limits::SKEW_MS_MAX;
 
 /// The region every SDK falls back to; accepted beside the configured one.
 const FALLBACK_REGION: &str = "us-east-1";
@@ -60,7 +63,7 @@ pub struct VerifiedRequest {
 
 impl VerifiedRequest {
     /// A request without a signature that is known to be the root user's.
-    pub(crate) fn of_root() -> Self {
+    pub fn of_root() -> Self {
         Self { caller: Caller::root(), payload: PayloadForm::Unsigned, frames: None, call_id: None }
     }
 }
@@ -75,55 +78,6 @@ pub(super) struct ScopeKey {
 /// Headers that name a client's call over all times that it is sent: what the client chose itself, and what
 /// AWS's SDKs send with everything.
 const CALL_IDS: [&str; 2] = ["x-amz-client-token", "amz-sdk-invocation-id"];
-
-/// Signs the frames and the trailer of an aws-chunked body, each over the one before.
-#[derive(Clone)]
-pub struct FrameSigner {
-    key: SigningKey,
-    /// `date \n scope \n`.
-    context: Box<[u8]>,
-    previous: Signature,
-}
-
-impl fmt::Debug for FrameSigner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FrameSigner(..)")
-    }
-}
-
-impl FrameSigner {
-    /// Makes the signer of a body whose request has the signature `seed`.
-    pub fn new(key: SigningKey, date: &AmzDate, scope: &str, seed: Signature) -> Self {
-        let context = format!("{}\n{scope}\n", date.as_str()).into_bytes().into_boxed_slice();
-        Self { key, context, previous: seed }
-    }
-
-    /// Signs the next frame, whose payload has this hash.
-    pub fn frame(&mut self, payload_sha256: &[u8; 32]) -> Signature {
-        let mut hash = [0; 64];
-        hex::encode_to_slice(payload_sha256, &mut hash).expect("32 bytes are 64 digits");
-        self.previous = self.key.sign(&[
-            b"AWS4-HMAC-SHA256-PAYLOAD\n",
-            &self.context,
-            self.previous.as_bytes(),
-            b"\n",
-            super::payload::EMPTY_SHA256_HEX.as_bytes(),
-            b"\n",
-            &hash,
-        ]);
-        self.previous
-    }
-
-    /// Signs the trailer, whose lines (`name:value\n` each) have this hash.
-    pub fn trailer(&mut self, lines_sha256: &[u8; 32]) -> Signature {
-        let mut hash = [0; 64];
-        hex::encode_to_slice(lines_sha256, &mut hash).expect("32 bytes are 64 digits");
-        let previous = self.previous;
-        self.previous =
-            self.key.sign(&[b"AWS4-HMAC-SHA256-TRAILER\n", &self.context, previous.as_bytes(), b"\n", &hash]);
-        self.previous
-    }
-}
 
 /// The claims that header and presigned form have in common.
 struct Claim<'a> {
@@ -266,7 +220,10 @@ impl Verifier {
     }
 
     /// Looks up an access key. One that is remembered takes no wait and no allocation.
-    pub(crate) async fn credential(&self, access_key: &str) -> Result<Credential, AuthError> {
+    ///
+    /// # Errors
+    /// [`AuthError::UnknownAccessKey`], or `KeysUnavailable` while it cannot be looked up.
+    pub async fn credential(&self, access_key: &str) -> Result<Credential, AuthError> {
         let found = self.credentials.credential(access_key).await.map_err(AuthError::KeysUnavailable)?;
         found.ok_or_else(|| AuthError::UnknownAccessKey { access_key: access_key.into() })
     }
@@ -277,7 +234,7 @@ impl Verifier {
     }
 
     /// Our time.
-    pub(crate) fn now_ms(&self) -> u64 {
+    pub fn now_ms(&self) -> u64 {
         self.clock.wall_ms()
     }
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use sherd_policy::Identity;
+use sherd_signature::Secret;
 
-use super::{AccessKey, Credential, Secret};
+use super::{AccessKey, Credential};
 
 /// A key pair of root.
 #[derive(Debug, Clone)]

@@ -1,9 +1,18 @@
 //! Why a request is not believed: a variant for each answer that S3 gives.
 //!
-//! `protocol::refusal` turns these into codes and XML. An answer may repeat text that its client sent, and
+//! A service turns these into its own codes. An answer may repeat text that its client sent, and
 //! never one that the server computed from a secret.
 
-use super::KeysUnavailable;
+/// An access key cannot be looked up now. The same request may succeed later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeysUnavailable {
+    /// Its records cannot be read.
+    #[error("access keys cannot be looked up")]
+    Unreadable,
+    /// Too many keys that are not known here wait for their look-ups.
+    #[error("too many unknown access keys are looked up")]
+    Crowded,
+}
 
 /// Where the malformed thing stood; it decides the error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

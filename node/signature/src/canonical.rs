@@ -6,7 +6,7 @@
 
 use http::HeaderMap;
 
-use crate::protocol::query::Query;
+use crate::query::Query;
 
 /// The path or query holds a `%` that no two hex digits follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,26 +1,7 @@
-//! Callers: access keys, their secrets, and the proof that a request was made with one.
-//!
-//! SigV4 in full, as AWS publishes it: the `Authorization` header, presigned URLs, signed frames of
-//! aws-chunked bodies, signed trailers and forms; SigV2 in presigned URLs and forms alone. Nothing here reads
-//! a body: a
-//! request that is not who it says it is costs its sender a header and us one hash. Secrets have no
-//! `Display`, and their `Debug` says nothing.
+//! Callers: access keys, their secrets, and whom they belong to.
 
 pub mod account;
-pub mod amz_date;
-pub mod authorization;
-pub mod canonical;
-pub mod credential_scope;
-pub mod error;
-pub mod form;
-mod limits;
-pub mod payload;
-pub mod post_policy;
-pub mod presigned;
-pub mod presigned_v2;
 pub mod root_keys;
-pub mod signing_key;
-pub mod verifier;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,38 +9,9 @@ use std::sync::{Arc, LazyLock};
 
 use futures::future::{self, BoxFuture, Either, Ready};
 use sherd_policy::Identity;
+use sherd_signature::Secret;
+use sherd_signature::error::KeysUnavailable;
 use sherd_store::iam::{KeyRevocation, KeyView};
-use subtle::ConstantTimeEq as _;
-
-/// The secret half of a pair of access keys. Cheap to clone; compared in constant time.
-#[derive(Clone)]
-pub struct Secret(Arc<str>);
-
-impl Secret {
-    /// Wraps a secret.
-    pub fn new(secret: impl Into<Arc<str>>) -> Self {
-        Self(secret.into())
-    }
-
-    /// The secret itself, for deriving a key from it and for nothing else.
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl PartialEq for Secret {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
-    }
-}
-
-impl Eq for Secret {}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
-}
 
 /// The id of an access key. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -94,17 +46,6 @@ pub struct Credential {
     pub secret: Secret,
     /// Whom it belongs to, with all that says what they may do.
     pub identity: Arc<Identity>,
-}
-
-/// An access key cannot be looked up now. The same request may succeed later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum KeysUnavailable {
-    /// Its records cannot be read.
-    #[error("access keys cannot be looked up")]
-    Unreadable,
-    /// Too many keys that are not known here wait for their look-ups.
-    #[error("too many unknown access keys are looked up")]
-    Crowded,
 }
 
 /// The look-up of an access key; `None` for one that is unknown, inactive or deleted.
@@ -185,25 +126,25 @@ pub struct Caller {
 
 impl Caller {
     /// The caller that signed with a key.
-    pub(crate) fn new(credential: &Credential, signature: SignatureFacts) -> Self {
+    pub fn new(credential: &Credential, signature: SignatureFacts) -> Self {
         let Credential { access_key, secret: _, identity } = credential;
         Self { identity: Arc::clone(identity), signed: Some((access_key.clone(), signature)) }
     }
 
     /// The caller of requests that are not signed.
-    pub(crate) fn anonymous() -> Self {
+    pub fn anonymous() -> Self {
         static ANONYMOUS: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::Anonymous));
         Self { identity: Arc::clone(&ANONYMOUS), signed: None }
     }
 
     /// Root, as the certificate of a connection shows.
-    pub(crate) fn root() -> Self {
+    pub fn root() -> Self {
         static ROOT: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::Root));
         Self { identity: Arc::clone(&ROOT), signed: None }
     }
 
     /// Whether it is root by a certificate, and not by its key pair.
-    pub(crate) fn is_certified(&self) -> bool {
+    pub fn is_certified(&self) -> bool {
         self.signed.is_none() && matches!(*self.identity, Identity::Root)
     }
 
@@ -214,14 +155,14 @@ impl Caller {
 
     /// Whether its key gives now what it gave when the caller was proven. A key with long policies may be
     /// composed again at each look-up: what it is composed of counts.
-    pub(crate) fn is_still(&self, known: &Credential) -> bool {
+    pub fn is_still(&self, known: &Credential) -> bool {
         let signed_with = self.signed.as_ref().map(|(access_key, _)| access_key);
         Arc::ptr_eq(&self.identity, &known.identity)
             || signed_with.is_some_and(|access_key| access_key.is_same_as(&known.access_key))
     }
 
     /// Its key is known to give this now.
-    pub(crate) fn known_as(&mut self, known: Credential) {
+    pub fn known_as(&mut self, known: Credential) {
         self.identity = known.identity;
         if let Some((access_key, _)) = &mut self.signed {
             *access_key = known.access_key;
@@ -249,7 +190,7 @@ impl Caller {
 
     /// The flag that ends the requests of the caller before they are done; none where the key is of the
     /// configuration.
-    pub(crate) fn revocation(&self) -> Option<KeyRevocation> {
+    pub fn revocation(&self) -> Option<KeyRevocation> {
         match &self.signed {
             Some((AccessKey::Stored(view), _)) => Some(view.revocation.clone()),
             Some((AccessKey::Static(_), _)) | None => None,

@@ -1,9 +1,10 @@
 //! The examples that AWS publishes for S3, and one refusal after the other.
 
 use futures::FutureExt as _;
+use sherd_signature::Secret;
 
 use super::*;
-use crate::auth::{Secret, StaticCredentials};
+use crate::callers::StaticCredentials;
 
 /// 2013-05-24T00:00:00Z, when AWS's examples were signed.
 const EXAMPLE_MS: u64 = 1_369_353_600_000;
@@ -351,11 +352,11 @@ fn a_request_without_a_signature_is_anonymous() {
 struct Elsewhere;
 
 impl Credentials for Elsewhere {
-    fn credential<'a>(&'a self, access_key: &'a str) -> crate::auth::KeyLookup<'a> {
+    fn credential<'a>(&'a self, access_key: &'a str) -> crate::callers::KeyLookup<'a> {
         futures::future::Either::Right(Box::pin(async move {
             tokio::task::yield_now().await;
             match access_key {
-                "AKIAIOSFODNN7EXAMPLE" => Err(crate::auth::KeysUnavailable::Unreadable),
+                "AKIAIOSFODNN7EXAMPLE" => Err(sherd_signature::error::KeysUnavailable::Unreadable),
                 _ => Ok(None),
             }
         }))
@@ -368,7 +369,7 @@ async fn a_key_is_looked_up_once_the_claims_are_sound() {
     let mut head = get(LIST, SIGNED, SIGNATURE_OF_LIST, &[]);
     let query = Query::parse(head.uri.query()).expect("a query");
     let refused = verifier.verify(&head, &query, None).await.map(drop);
-    assert_eq!(refused, Err(AuthError::KeysUnavailable(crate::auth::KeysUnavailable::Unreadable)));
+    assert_eq!(refused, Err(AuthError::KeysUnavailable(sherd_signature::error::KeysUnavailable::Unreadable)));
     head.headers.remove("x-amz-date");
     assert_eq!(verifier.verify(&head, &query, None).await.map(drop), Err(AuthError::MissingDate));
 }

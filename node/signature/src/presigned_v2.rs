@@ -23,11 +23,11 @@ use http::request::Parts;
 use sha1::Sha1;
 use subtle::ConstantTimeEq as _;
 
-use crate::protocol::query::{Pair, Query};
+use crate::query::{Pair, Query};
 
-use super::Secret;
 use super::error::{AuthError, Mismatch};
 use super::payload::PayloadForm;
+use super::secret::Secret;
 
 const ACCESS_KEY: &str = "AWSAccessKeyId";
 const EXPIRES: &str = "Expires";
@@ -82,9 +82,9 @@ const SIGNED_PARAMETERS: &[&str] = &[
 
 /// A URL's own claims.
 #[derive(Debug)]
-pub(super) struct PresignedV2<'a> {
+pub struct PresignedV2<'a> {
     /// The access key.
-    pub(super) access_key: Cow<'a, str>,
+    pub access_key: Cow<'a, str>,
     /// The second at which it ends, since the Unix epoch.
     expires_seconds: u64,
     /// `expires_seconds` as it came, for it is signed so.
@@ -103,7 +103,7 @@ impl<'a> PresignedV2<'a> {
     /// # Errors
     /// [`AuthError`] for another method, for a parameter that is missing or stands twice, and for one that
     /// the signature does not cover.
-    pub(super) fn parse(method: &Method, query: &Query<'a>) -> Result<Self, AuthError> {
+    pub fn parse(method: &Method, query: &Query<'a>) -> Result<Self, AuthError> {
         if !matches!(*method, Method::GET | Method::HEAD | Method::PUT) {
             return Err(AuthError::UnsupportedMechanism);
         }
@@ -129,7 +129,7 @@ impl<'a> PresignedV2<'a> {
     ///
     /// # Errors
     /// [`AuthError::Expired`]
-    pub(super) fn check_time(&self, server_ms: u64) -> Result<(), AuthError> {
+    pub fn check_time(&self, server_ms: u64) -> Result<(), AuthError> {
         let ended_ms = self.expires_seconds.saturating_mul(1000);
         if server_ms > ended_ms {
             return Err(AuthError::Expired { expires_seconds: None, ended_ms, server_ms });
@@ -141,7 +141,7 @@ impl<'a> PresignedV2<'a> {
     ///
     /// # Errors
     /// [`AuthError::InvalidPayloadHash`], also for frames that are signed: SigV2 has no key for them.
-    pub(super) fn payload(head: &Parts, query: &Query<'_>) -> Result<PayloadForm, AuthError> {
+    pub fn payload(head: &Parts, query: &Query<'_>) -> Result<PayloadForm, AuthError> {
         let headers = amz_headers(head, query)?;
         let given = headers.get("x-amz-content-sha256").map_or(PayloadForm::UNSIGNED, String::as_str);
         PayloadForm::parse(given)
@@ -153,7 +153,7 @@ impl<'a> PresignedV2<'a> {
     ///
     /// # Errors
     /// [`AuthError::SignatureMismatch`], and [`AuthError::BadUri`] for a value that is not text.
-    pub(super) fn check_signature(
+    pub fn check_signature(
         &self,
         head: &Parts,
         query: &Query<'_>,

@@ -1,0 +1,18 @@
+//! The front door of a node's services: who sends a request, how that is proven, and the line that the audit
+//! log has of it. S3 and IAM stand on it, and give its refusals in their own codes.
+//!
+//! ```text
+//! verifier   the proof that a request was made with an access key
+//! callers    access keys, and whom they belong to: root's, those that the store keeps, none
+//! audit      one line for each request
+//! source     the place that a request came from
+//! limits     bounds of callers and of clocks
+//! ```
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+pub mod verifier;
+pub mod callers;
+pub mod audit;
+pub mod source;
+mod limits;
