@@ -36,7 +36,7 @@ function part(frame) {
   if (frame ~ /futex|schedule|try_to_wake_up|pick_next|finish_task_switch|sched_yield/) return "waking and switching threads"
   if (frame ~ /page_fault|do_anonymous|madvise|mmap|munmap/) return "memory of the process"
   if (frame ~ /hyper|httparse|http::|http_body|sherd_node::server/) return "L1 HTTP"
-  if (frame ~ /s3s|sherd_s3|hmac|quick_xml|percent_encoding/) return "L2 S3 protocol"
+  if (frame ~ /s3s|sherd_s3|sherd_front|sherd_signature|hmac|quick_xml|percent_encoding/) return "L2 S3 protocol"
   if (frame ~ /lsm_tree|crossbeam_skiplist|sherd_volume::index/) return "L5 disk: index"
   if (frame ~ /sherd_volume|sherd_store::volumes/) return "L5 disk: log and shards"
   if (frame ~ /sherd_node|sherd_core/) return "L3 storage"
