@@ -4,6 +4,7 @@
 //! ```text
 //! verifier   the proof that a request was made with an access key
 //! callers    access keys, and whom they belong to: root's, those that the store keeps, none
+//! denial     the message of AccessDenied
 //! audit      one line for each request
 //! source     the place that a request came from
 //! limits     bounds of callers and of clocks
@@ -13,6 +14,7 @@
 
 pub mod verifier;
 pub mod callers;
+pub mod denial;
 pub mod audit;
 pub mod source;
 mod limits;

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use http::StatusCode;
 use sherd_core::iam::{EntityKind, ManagedPolicy};
 use sherd_core::record::Tag;
+use sherd_front::denial::Denial;
 use sherd_policy::{Facts, Identity, KeyName, ROOT_ARN, Resource, Rights, Values, Verdict};
 use sherd_signature::amz_date::AmzDate;
 use sherd_store::iam::{EntityUpdate, IamError, PolicyOwner};
@@ -177,17 +177,12 @@ fn decide(
         Verdict::DeniedImplicitly => unmentioned,
         verdict => verdict,
     };
-    let why = match verdict {
+    let denial = match verdict {
         Verdict::Allowed => return Ok(()),
-        Verdict::DeniedExplicitly => "with an explicit deny in an identity-based policy".to_owned(),
-        Verdict::DeniedImplicitly => format!("because no identity-based policy allows the {action} action"),
+        Verdict::DeniedExplicitly => Denial::ByIdentity,
+        Verdict::DeniedImplicitly => Denial::Implicit,
     };
-    let message = format!(
-        "User: {} is not authorized to perform: {action} on resource: {} {why}",
-        facts.call.own_arn(),
-        arn.unwrap_or("*")
-    );
-    Err(Fault::new("AccessDenied", StatusCode::FORBIDDEN, message))
+    Err(facts.call.denied(denial, action, resource))
 }
 
 /// The managed policy that a call names, if it is there. Its name is found in any case, and by any path.

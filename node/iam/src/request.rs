@@ -4,8 +4,9 @@ use http::StatusCode;
 use sherd_core::iam::{EntityKind, PolicyVendor};
 use sherd_core::limits::IAM_PATH_CHARS_MAX;
 use sherd_core::record::Tag;
+use sherd_front::denial::Denial;
 use sherd_front::source::Source;
-use sherd_policy::{ACCOUNT, Identity};
+use sherd_policy::{ACCOUNT, Identity, Resource};
 use sherd_store::iam::{EntityUpdate, Iam, ManagedName, PolicyOwner, Signer};
 
 use super::auth::Caller;
@@ -112,6 +113,12 @@ impl Call {
     /// The ARN of the caller.
     pub(crate) fn own_arn(&self) -> &str {
         self.caller.arn()
+    }
+
+    /// The refusal of an action to the caller.
+    pub(crate) fn denied(&self, denial: Denial, action: &str, resource: Resource<'_>) -> Fault {
+        let message = denial.message(self.own_arn(), action, resource);
+        Fault::new("AccessDenied", StatusCode::FORBIDDEN, message)
     }
 
     /// The id of the caller.

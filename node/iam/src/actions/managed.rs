@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use http::StatusCode;
 use sherd_core::iam::{EntityId, ManagedPolicy, PolicySet, PolicyVendor};
+use sherd_front::denial::Denial;
+use sherd_policy::Resource;
 use sherd_store::iam::{Iam, NewPolicy, SearchPlace, aws_policies};
 
 use super::super::answer::Elements;
@@ -26,13 +27,8 @@ pub(super) async fn own(call: &Call) -> Result<ManagedPolicy, Fault> {
     if policy.vendor == PolicyVendor::Account {
         return Ok(policy);
     }
-    let message = format!(
-        "User: {} is not authorized to perform: iam:{} on resource: policy {}",
-        call.own_arn(),
-        call.form.get("Action").unwrap_or_default(),
-        policy.arn()
-    );
-    Err(Fault::new("AccessDenied", StatusCode::FORBIDDEN, message))
+    let action = format!("iam:{}", call.form.get("Action").unwrap_or_default());
+    Err(call.denied(Denial::ForeignPolicy, &action, Resource::Iam(&policy.arn())))
 }
 
 /// A refusal for a policy that is not there, by the ARN that was asked for.

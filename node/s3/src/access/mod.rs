@@ -2,14 +2,13 @@
 //!
 //! ```text
 //! actions of a request -> rights of its caller in the bucket (`rights`) -> verdict by facts (`facts`)
-//!     -> AccessDenied as AWS words it (`denial`)
+//!     -> AccessDenied as AWS words it (`sherd_front::denial`)
 //! ```
 //! The protocol layer asks once a request is named, before its body (`protocol/authorize.rs`). A decision by
 //! the object's tags, or by the document, is taken where those are read, for callers alone whose policies
 //! name them.
 
 pub(crate) mod again;
-mod denial;
 pub(crate) mod facts;
 pub(crate) mod limits;
 mod rights;
@@ -20,6 +19,7 @@ use http::HeaderMap;
 use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::record::{ObjectTags, Tag};
 use sherd_front::callers::{Caller, Credential};
+use sherd_front::denial::Denial;
 use sherd_front::source::Source;
 use sherd_policy::{Identity, KeyName, Resource, Rights, Verdict};
 use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
@@ -164,7 +164,7 @@ impl Access {
 
     /// The refusal of a public policy that the caller puts, where those are blocked.
     pub(crate) fn public_policy_denied(&self, bucket: &str) -> Refusal {
-        denial::public_policy(self.origin.caller.identity(), bucket)
+        self.denied(Denial::PublicPolicy, "s3:PutBucketPolicy", Resource::Bucket(bucket))
     }
 
     /// The public access block of the account.
@@ -365,12 +365,22 @@ impl Access {
         let decide = |rights: &Rights| rights.decide(action, resource, &self.facts(facts));
         match verdict {
             Verdict::Allowed => Ok(()),
-            Verdict::DeniedImplicitly => Err(denial::implicit(identity, action, resource)),
+            Verdict::DeniedImplicitly => Err(self.denied(Denial::Implicit, action, resource)),
             Verdict::DeniedExplicitly => {
                 let by_identity = decide(&self.authorizer.in_no_bucket(identity).rights) == verdict;
-                Err(denial::explicit(identity, action, resource, by_identity))
+                let denial = if by_identity { Denial::ByIdentity } else { Denial::ByResource };
+                Err(self.denied(denial, action, resource))
             }
         }
+    }
+
+    /// The refusal of an action. A caller without a signature is not shown why.
+    fn denied(&self, denial: Denial, action: &str, resource: Resource<'_>) -> Refusal {
+        let caller = &self.origin.caller;
+        if caller.is_anonymous() {
+            return Refusal::new(Code::AccessDenied);
+        }
+        Refusal::says(Code::AccessDenied, denial.message(caller.arn(), action, resource))
     }
 
     fn facts<'a>(&'a self, parts: Facts<'a>) -> RequestFacts<'a> {
