@@ -4,16 +4,18 @@
 //! ```text
 //! verifier   the proof that a request was made with an access key
 //! callers    access keys, and whom they belong to: root's, those that the store keeps, none
+//! unproven   work before a proof, and how much of it there is at one time
 //! denial     the message of AccessDenied
 //! audit      one line for each request
 //! source     the place that a request came from
-//! limits     bounds of callers and of clocks
+//! limits     bounds of clocks and of unproven work
 //! ```
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod verifier;
 pub mod callers;
+pub mod unproven;
 pub mod denial;
 pub mod audit;
 pub mod source;

@@ -2,11 +2,27 @@
 
 use std::time::Duration;
 
-/// Keys that are looked up at one time of which this node does not know that they were good. No signature
-/// vouches for them yet.
-pub(crate) const STRANGE_KEYS_MAX: usize = 32;
-/// How long such a key waits for its turn.
-pub(crate) const STRANGE_KEY_PATIENCE: Duration = Duration::from_secs(5);
+/// Access keys that S3 looks up at one time of which this node does not know that they were good: more than
+/// clients with new keys need.
+pub(crate) const S3_KEYS_MAX: usize = 32;
+/// Registers of buckets that are read at one time for cross-origin and anonymous requests: more than browsers
+/// need for buckets of which no view is remembered.
+pub(crate) const S3_BUCKETS_MAX: usize = 32;
+/// Forms whose fields arrive at one time. Each holds the place of a request: more than browsers need, whose
+/// fields come at once, and a quarter of all places.
+pub(crate) const S3_FORMS_MAX: usize = 128;
+/// Access keys that IAM looks up at one time which are not remembered and were never good here: a quarter of
+/// its connections.
+pub(crate) const IAM_KEYS_MAX: usize = 64;
+/// Bodies of requests to IAM of at most 64 KiB, at one time: 6 MiB.
+pub(crate) const IAM_SHORT_BODIES_MAX: usize = 96;
+/// Longer ones, which keep their places until they have a turn: 16 MiB.
+pub(crate) const IAM_LONG_BODIES_MAX: usize = 32;
+/// How long work that is not proven yet waits for its turn or its place.
+pub(crate) const UNPROVEN_PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes that unproven work counts as moved at its beginning: so the first bytes of a new one, which are on
+/// their way, are waited for while older ones that sent as little give way.
+pub(crate) const UNPROVEN_CREDIT_BYTES: u64 = 64 << 10;
 /// How far a request's clock may be from ours: 15 minutes (AWS, "Common errors").
 pub(crate) const SKEW_MS_MAX: u64 = 15 * 60 * 1000;
 /// Seconds that the signature of a form holds behind its date: seven days, as a signing key does (AWS,

@@ -16,14 +16,12 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use sherd_store::machine::unproven::{UnprovenLane, UnprovenPlace};
+use sherd_front::unproven::lane::{UnprovenLane, UnprovenPlace};
+use sherd_front::unproven::{UnprovenCrowd, UnprovenWork};
 use tokio::time::timeout;
 
 use super::fault::Fault;
-use super::limits::{
-    BODY_BYTES_PER_SECOND, BODY_TIMEOUT, FORM_BYTES_MAX, LONG_BODIES_MAX, SHORT_BODIES_MAX,
-    SHORT_BODY_BYTES_MAX, TURN_WAIT_MAX,
-};
+use super::limits::{BODY_BYTES_PER_SECOND, BODY_TIMEOUT, FORM_BYTES_MAX, SHORT_BODY_BYTES_MAX};
 
 /// The room in which bodies arrive.
 #[derive(Debug)]
@@ -44,7 +42,10 @@ pub(crate) struct TakenBody {
 impl BodyIntake {
     /// An empty room.
     pub(crate) fn new() -> Self {
-        Self { short: UnprovenLane::new(SHORT_BODIES_MAX), long: UnprovenLane::new(LONG_BODIES_MAX) }
+        Self {
+            short: UnprovenLane::new(UnprovenWork::IamShortBodies),
+            long: UnprovenLane::new(UnprovenWork::IamLongBodies),
+        }
     }
 
     /// Takes in the body of a request from an address.
@@ -63,8 +64,7 @@ impl BodyIntake {
         // A body that does not say how long it is counts as a long one.
         let length = body.size_hint().upper().unwrap_or(FORM_BYTES_MAX as u64);
         let lane = if length <= SHORT_BODY_BYTES_MAX { &self.short } else { &self.long };
-        let entered = timeout(TURN_WAIT_MAX, lane.enter(from)).await;
-        let mut place = entered.map_err(|_| Fault::throttled())?;
+        let mut place = lane.enter(from).await.map_err(|UnprovenCrowd| Fault::throttled())?;
         let patience = BODY_TIMEOUT + Duration::from_secs(length / BODY_BYTES_PER_SECOND);
         let whole = timeout(patience, collect(body, |bytes| place.moved(bytes)));
         // Cancel-safe: the body is given up with its place.
@@ -145,7 +145,7 @@ mod tests {
         let room = BodyIntake::new();
         let begun = Instant::now();
         let mut dripping: Vec<_> =
-            (0..LONG_BODIES_MAX).map(|_| Box::pin(room.take(FROM, dripping()))).collect();
+            (0..UnprovenWork::IamLongBodies.max()).map(|_| Box::pin(room.take(FROM, dripping()))).collect();
         for body in &mut dripping {
             assert!(futures::poll!(body).is_pending());
         }
@@ -166,7 +166,7 @@ mod tests {
         let room = BodyIntake::new();
         let mut taken = Vec::new();
         let body = || Full::from(vec![b'a'; 100 << 10]);
-        for _ in 0..LONG_BODIES_MAX {
+        for _ in 0..UnprovenWork::IamLongBodies.max() {
             taken.push(room.take(FROM, body()).await.expect("room"));
         }
         assert_eq!(room.take(FROM, body()).await.expect_err("all wait for turns").code, "Throttling");

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sherd_front::unproven::UnprovenWork;
+
 /// Bytes of the body of a request: the longest document, 128 KiB, with each byte escaped, and the rest.
 pub const FORM_BYTES_MAX: usize = 512 << 10;
 /// Parameters of a request: 50 tags are 100, and a name, a path and a few more come with them.
@@ -18,16 +20,10 @@ pub(crate) const KEY_ID_CHARS_MAX: usize = 128;
 pub(crate) const REQUESTS_MAX: usize = 64;
 /// Bytes of a short body: all calls but those that give long policies.
 pub(crate) const SHORT_BODY_BYTES_MAX: u64 = 64 << 10;
-/// Short bodies of requests that are not proven yet, at one time: 6 MiB.
-pub(crate) const SHORT_BODIES_MAX: usize = 96;
-/// Long ones, which keep their places until they have a turn: 16 MiB.
-pub(crate) const LONG_BODIES_MAX: usize = 32;
-/// Look-ups of keys that are not remembered and were never good here, at one time, before a signature is
-/// verified.
-pub(crate) const LOOK_UPS_MAX: usize = 64;
 /// Connections that requests which are not proven hold at one time, while more of them arrive.
-pub const UNPROVEN_MAX: usize = SHORT_BODIES_MAX + LONG_BODIES_MAX + LOOK_UPS_MAX;
-/// How long a request waits for its turn, or for a place of its body, before it is refused.
+pub const UNPROVEN_MAX: usize =
+    UnprovenWork::IamShortBodies.max() + UnprovenWork::IamLongBodies.max() + UnprovenWork::IamKeys.max();
+/// How long a proven request waits for its turn before it is refused.
 pub(crate) const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a client may take for a body beside the time by its bytes: it comes with its head.
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(5);

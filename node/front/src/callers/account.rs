@@ -12,28 +12,27 @@ use futures::future::{self, Either};
 use sherd_signature::Secret;
 use sherd_signature::error::KeysUnavailable;
 use sherd_store::iam::{Iam, IamReadError, KeyView};
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 use super::root_keys::RootKeys;
 use super::{AccessKey, Credential, Credentials, KeyLookup};
-use crate::limits::{STRANGE_KEY_PATIENCE, STRANGE_KEYS_MAX};
+use crate::unproven::turns::UnprovenTurns;
+use crate::unproven::{UnprovenCrowd, UnprovenWork};
 
 /// The access keys of root and of the users.
 #[derive(Debug)]
 pub struct AccountCredentials {
     root: RootKeys,
     iam: Iam,
-    strange: StrangeKeys,
+    look_ups: KeyLookUps,
 }
 
-/// The turns of look-ups of keys that may be made up.
+/// Look-ups of keys, of which those of keys that may be made up take turns.
 #[derive(Debug)]
-struct StrangeKeys(Semaphore);
+struct KeyLookUps(UnprovenTurns);
 
-impl StrangeKeys {
+impl KeyLookUps {
     const fn new() -> Self {
-        Self(Semaphore::const_new(STRANGE_KEYS_MAX))
+        Self(UnprovenTurns::new(UnprovenWork::S3Keys))
     }
 
     /// Looks a key up; one that was not good before waits for its turn.
@@ -45,8 +44,7 @@ impl StrangeKeys {
         let _turn = if was_good {
             None
         } else {
-            let turn = timeout(STRANGE_KEY_PATIENCE, self.0.acquire()).await;
-            Some(turn.ok().and_then(Result::ok).ok_or(KeysUnavailable::Crowded)?)
+            Some(self.0.enter().await.map_err(|UnprovenCrowd| KeysUnavailable::Crowded)?)
         };
         look_up.await.map_err(unavailable)
     }
@@ -55,7 +53,7 @@ impl StrangeKeys {
 impl AccountCredentials {
     /// Of root's keys and those that the store keeps.
     pub const fn new(root: RootKeys, iam: Iam) -> Self {
-        Self { root, iam, strange: StrangeKeys::new() }
+        Self { root, iam, look_ups: KeyLookUps::new() }
     }
 }
 
@@ -68,7 +66,7 @@ impl Credentials for AccountCredentials {
             Some(found) => Either::Left(future::ready(Ok(found.view().map(of_view)))),
             None => Either::Right(Box::pin(async move {
                 let was_good = self.iam.was_good(access_key);
-                let found = self.strange.look_up(was_good, self.iam.look_up_key(access_key)).await?;
+                let found = self.look_ups.look_up(was_good, self.iam.look_up_key(access_key)).await?;
                 Ok(found.map(of_view))
             })),
         }
@@ -106,8 +104,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn of_keys_that_were_never_good_few_are_looked_up_at_one_time() {
-        let keys = StrangeKeys::new();
-        let mut reads: Vec<_> = (0..STRANGE_KEYS_MAX)
+        let keys = KeyLookUps::new();
+        let mut reads: Vec<_> = (0..UnprovenWork::S3Keys.max())
             .map(|_| Box::pin(keys.look_up(false, future::pending::<Result<(), _>>())))
             .collect();
         for read in &mut reads {

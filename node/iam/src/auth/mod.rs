@@ -16,6 +16,8 @@ use http::header::{AUTHORIZATION, HOST, HeaderValue};
 use http::request::Parts;
 use sha2::{Digest as _, Sha256};
 use sherd_front::callers::root_keys::RootKeys;
+use sherd_front::unproven::lane::UnprovenLane;
+use sherd_front::unproven::{UnprovenCrowd, UnprovenWork};
 use sherd_policy::{Identity, ROOT_ARN};
 use sherd_signature::Secret;
 use sherd_signature::amz_date::AmzDate;
@@ -27,11 +29,10 @@ use sherd_signature::presigned::{PresignedQuery, SIGNATURE};
 use sherd_signature::query::Query;
 use sherd_signature::signing_key::SigningKey;
 use sherd_store::iam::{Iam, KeyLookup, KeyView};
-use sherd_store::machine::unproven::UnprovenLane;
 
 use super::answer::Service;
 use super::fault::Fault;
-use super::limits::{LOOK_UPS_MAX, SKEW_MS_MAX};
+use super::limits::SKEW_MS_MAX;
 
 /// The region of IAM.
 const IAM_REGION: &str = "us-east-1";
@@ -215,7 +216,7 @@ impl<'a> JudgedHead<'a> {
 impl Verifier {
     /// A verifier of these keys.
     pub(crate) fn new(root: RootKeys, region: String, iam: Iam) -> Self {
-        Self { root, region, iam, look_ups: UnprovenLane::new(LOOK_UPS_MAX) }
+        Self { root, region, iam, look_ups: UnprovenLane::new(UnprovenWork::IamKeys) }
     }
 
     /// Judges the head of a request from an address, whose body has not been read: the form of its signature,
@@ -240,7 +241,7 @@ impl Verifier {
             None if self.iam.was_good(access_key) => drop(self.look_up(access_key).await?),
             // The key may be made up: of such look-ups the oldest gives way, and none waits.
             None => {
-                let place = self.look_ups.enter(from).await;
+                let place = self.look_ups.enter(from).await.map_err(|UnprovenCrowd| Fault::throttled())?;
                 // Cancel-safe: others that wait for the same look-up go on.
                 tokio::select! {
                     biased;

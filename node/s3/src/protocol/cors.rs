@@ -5,9 +5,9 @@
 //! Origin? -> view of the bucket -> first rule that allows it -> headers on every answer
 //! ```
 //! A request without `Origin` costs one look at its headers. With it, the bucket is looked up before anything
-//! else is judged: a browser hides an answer without these headers from the page, refusals too. The caller
-//! may be any stranger then, so at most [`CORS_LOOKUPS_MAX`] registers are read at a time for names of which
-//! no view is remembered, and only for names that a bucket may have.
+//! else is judged: a browser hides an answer without these headers from the page, refusals too. No
+//! signature vouches for the caller then, so look-ups of names of which no view is remembered take turns
+//! ([`UnprovenWork::S3Buckets`]), and only names that a bucket may have are looked up.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use http::{HeaderMap, Method};
 use sherd_core::config::cors::{Cors, CorsMethod, CorsRequest, CorsRule};
 use sherd_core::id::{ObjectKey, may_be_bucket};
 use sherd_core::limits::HEADERS_MAX;
+use sherd_front::unproven::UnprovenWork;
+use sherd_front::unproven::turns::UnprovenTurns;
 use sherd_store::object::{BucketRef, LookupError};
-use tokio::sync::Semaphore;
 
 use super::address::{Address, BadAddress, Level};
 use super::code::Code;
-use super::limits::{CORS_LOOKUP_PATIENCE, CORS_LOOKUPS_MAX};
 use super::refusal::Refusal;
 use crate::names;
 use crate::operations::Operations;
@@ -40,7 +40,7 @@ const VARIES: HeaderValue =
 /// Looks buckets up for callers who may be any stranger: cross-origin requests and anonymous ones.
 #[derive(Debug)]
 pub(super) struct CorsLookup {
-    reads: Semaphore,
+    reads: UnprovenTurns,
 }
 
 /// Why a bucket has no rules to judge by.
@@ -62,7 +62,7 @@ pub(super) struct CorsHeaders(HeaderMap);
 
 impl Default for CorsLookup {
     fn default() -> Self {
-        Self { reads: Semaphore::new(CORS_LOOKUPS_MAX) }
+        Self { reads: UnprovenTurns::new(UnprovenWork::S3Buckets) }
     }
 }
 
@@ -78,8 +78,7 @@ impl CorsLookup {
         match operations.bucket(name) {
             Either::Left(remembered) => Some(remembered.await),
             Either::Right(read) => {
-                let permit = tokio::time::timeout(CORS_LOOKUP_PATIENCE, self.reads.acquire()).await;
-                let _permit = permit.ok()?.ok()?;
+                let _turn = self.reads.enter().await.ok()?;
                 Some(read.await)
             }
         }

@@ -17,6 +17,7 @@ use http::request::Parts;
 use http_body::Body as HttpBody;
 use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
 use sherd_front::source::Source;
+use sherd_front::unproven::UnprovenCrowd;
 use sherd_front::verifier::form::VerifiedForm;
 use sherd_signature::error::AuthError;
 use sherd_signature::form_fields::FormFields;
@@ -145,6 +146,7 @@ impl Inner {
         B::Error: Into<TransportError>,
     {
         let place = self.arriving_forms.enter(Source::of(&head.extensions).address).await;
+        let place = place.map_err(|UnprovenCrowd| Refusal::new(Code::SlowDown))?;
         let fields = tokio::time::timeout(self.limits.document_whole, form.fields(&place));
         // The form is given up with its place: its body is read no further.
         tokio::select! {
@@ -234,7 +236,8 @@ mod tests {
     use http::HeaderName;
     use http_body_util::StreamBody;
 
-    use super::super::limits::FORMS_ARRIVING_MAX;
+    use sherd_front::unproven::UnprovenWork;
+
     use super::*;
     use crate::fuzzing::PROTOCOL;
 
@@ -253,7 +256,7 @@ mod tests {
         const IS_WHOLE: &str = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n\
             --b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nf";
         let mut dripping = Vec::new();
-        for _ in 0..FORMS_ARRIVING_MAX {
+        for _ in 0..UnprovenWork::S3Forms.max() {
             let mut form = Box::pin(send(DRIPS));
             assert!(futures::poll!(&mut form).is_pending());
             dripping.push(form);

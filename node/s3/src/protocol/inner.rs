@@ -7,6 +7,8 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue};
 use sherd_core::env::Clock;
 use sherd_front::callers::Credentials;
+use sherd_front::unproven::UnprovenWork;
+use sherd_front::unproven::lane::UnprovenLane;
 use sherd_front::verifier::Verifier;
 
 use super::acl::UnsupportedAcl;
@@ -16,13 +18,12 @@ use super::context::RequestId;
 use super::cors::CorsLookup;
 use super::feature;
 use super::lacking::LackingFeatures;
-use super::limits::{FORMS_ARRIVING_MAX, Limits};
+use super::limits::Limits;
 use super::refusal::Refusal;
 use super::room::XmlRoom;
 use crate::access::Authorizer;
 use crate::operations::{Operation, Operations};
 use sherd_store::machine::quantity::LivePeriod;
-use sherd_store::machine::unproven::UnprovenLane;
 
 /// Configuration of the layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +92,7 @@ impl Inner {
             lacking: LackingFeatures::new(Arc::clone(&clock)),
             xml_room: XmlRoom::new(limits.xml_room_bytes),
             cors: CorsLookup::default(),
-            arriving_forms: UnprovenLane::new(FORMS_ARRIVING_MAX),
+            arriving_forms: UnprovenLane::new(UnprovenWork::S3Forms),
             verifier: Verifier::new(&region, credentials, clock).with_sigv2_presigned(sigv2_presigned),
             authorizer: Arc::new(Authorizer::new(&region)),
             operations,

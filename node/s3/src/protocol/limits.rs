@@ -67,19 +67,10 @@ pub(super) const LISTED_ROWS_MAX: u32 = 1000;
 pub(super) const ANSWER_BYTES_MIN: usize = 16 << 10;
 /// How long a request waits for room for its document or its list.
 pub(super) const ROOM_PATIENCE: Duration = Duration::from_secs(10);
-/// Registers of buckets that are read at one time for cross-origin requests, which no signature vouches for
-/// yet: more than browsers need for buckets of which no view is remembered.
-pub(super) const CORS_LOOKUPS_MAX: usize = 32;
-/// How long a cross-origin request waits for its turn to look its bucket up.
-pub(super) const CORS_LOOKUP_PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a boundary (RFC 2046, section 5.1.1).
 pub(super) const BOUNDARY_BYTES_MAX: usize = 70;
 /// Bytes of a form before its file, boundaries and heads of parts among them: 20 KB (AWS, "HTML form
 /// fields").
 pub(super) const FORM_FIELDS_BYTES_MAX: usize = 20 << 10;
-/// Forms whose fields arrive at one time. No signature vouches for a form before they are there, and each
-/// holds the place of a request: more than browsers need, whose fields come at once, and a quarter of all
-/// places. Where all are taken, the slowest form gives way to the next one.
-pub(super) const FORMS_ARRIVING_MAX: usize = 128;
 /// Bytes of a form behind its file, which mean nothing: a button and some fields are far shorter.
 pub(super) const FORM_REST_BYTES_MAX: u64 = 1 << 20;

@@ -1,5 +1,5 @@
-//! How often requests that wait for memory ask for it, how the pace of those that hold it, and
-//! of work for unproven senders, is measured, and from when on a process stood still.
+//! How often requests that wait for memory ask for it, how the pace of those that hold it is measured, and
+//! from when on a process stood still.
 
 use std::time::Duration;
 
@@ -12,9 +12,6 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 pub(super) const PACE_OVER: Duration = Duration::from_secs(3);
 /// Between the last byte and a wait that is of another request, or of one that the node itself held up.
 pub(super) const PAUSE_MIN: Duration = Duration::from_secs(2);
-/// Bytes that unproven work counts as moved at its beginning: so the first bytes of a new one, which are on
-/// their way, are waited for while older ones that sent as little give way.
-pub(super) const UNPROVEN_CREDIT_BYTES: u64 = 64 << 10;
 /// Between two beats of a process that runs.
 pub(super) const BEAT_EVERY: Duration = Duration::from_millis(250);
 /// Without a beat for this time a process stood still: three times the pause between two, for busy machines.

@@ -12,5 +12,4 @@ pub mod pulse;
 pub(crate) mod queue;
 pub mod reclaim;
 pub mod system;
-pub mod unproven;
 pub mod workers;

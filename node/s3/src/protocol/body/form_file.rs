@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::Body;
-use sherd_store::machine::unproven::UnprovenPlace;
+use sherd_front::unproven::lane::UnprovenPlace;
 
 use super::{BodyError, BodyOutcome, CheckedBody, TransportError};
 use crate::protocol::form::FormError;

@@ -20,10 +20,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sherd_core::sender::SenderNetwork;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::limits::UNPROVEN_CREDIT_BYTES;
+use super::{UnprovenCrowd, UnprovenWork};
+use crate::limits::{UNPROVEN_CREDIT_BYTES, UNPROVEN_PATIENCE};
 
 /// Places of one kind of unproven work. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -65,16 +66,26 @@ pub struct UnprovenPlace {
 }
 
 impl UnprovenLane {
-    /// `max` places, at least one.
+    /// The places of a kind of work.
     #[must_use]
-    pub fn new(max: usize) -> Self {
-        let members = Mutex::default();
-        Self(Arc::new(LaneState { max: max.max(1), members, eased: Notify::new() }))
+    pub fn new(work: UnprovenWork) -> Self {
+        Self::of(work.max())
+    }
+
+    fn of(max: usize) -> Self {
+        Self(Arc::new(LaneState { max, members: Mutex::default(), eased: Notify::new() }))
     }
 
     /// Takes a place for the work of a sender. Where all are taken, the slowest one of those that may give
     /// way is lost. Waits only while all are kept. Cancel-safe.
-    pub async fn enter(&self, from: IpAddr) -> UnprovenPlace {
+    ///
+    /// # Errors
+    /// [`UnprovenCrowd`] where all are kept for 5 s.
+    pub async fn enter(&self, from: IpAddr) -> Result<UnprovenPlace, UnprovenCrowd> {
+        timeout(UNPROVEN_PATIENCE, self.place(from)).await.map_err(|_| UnprovenCrowd)
+    }
+
+    async fn place(&self, from: IpAddr) -> UnprovenPlace {
         loop {
             // The wait begins before the look: a place that becomes free in between ends it.
             let mut eased = pin!(self.0.eased.notified());
@@ -184,16 +195,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_slowest_gives_way_and_never_the_new_one() {
-        let lane = UnprovenLane::new(3);
+        let lane = UnprovenLane::of(3);
         let mut places = Vec::new();
         for bytes in [100 << 10, 10, 1 << 20] {
-            places.push(lane.enter(FLOOD).await);
+            places.push(lane.place(FLOOD).await);
             advance(Duration::from_secs(1)).await;
             places.last().expect("one came").moved(bytes);
         }
-        places.push(lane.enter(FLOOD).await);
+        places.push(lane.place(FLOOD).await);
         assert_eq!(lost(&places), [false, true, false, false], "it moved ten bytes");
-        places.push(lane.enter(FLOOD).await);
+        places.push(lane.place(FLOOD).await);
         assert_eq!(lost(&places), [true, true, false, false, false], "100 KiB in three seconds");
         drop(places);
         assert_eq!(lane.0.members.lock().arriving.len(), 0);
@@ -201,12 +212,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_flood_takes_no_place_from_another_network() {
-        let lane = UnprovenLane::new(32);
-        let honest = lane.enter(OTHER).await;
+        let lane = UnprovenLane::of(32);
+        let honest = lane.place(OTHER).await;
         let mut flood = Vec::new();
         for number in 0..500 {
             advance(Duration::from_millis(1)).await;
-            flood.push(lane.enter(IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, number, 1])).await);
+            flood.push(lane.place(IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, number, 1])).await);
         }
         assert!(!is_lost(&honest), "it is the oldest one, and no byte of it came");
         assert_eq!(flood.iter().filter(|place| is_lost(place)).count(), 500 - 31);
@@ -214,16 +225,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_whose_bytes_are_here_are_kept_and_waited_for() {
-        let lane = UnprovenLane::new(2);
-        let (mut first, mut second) = (lane.enter(FLOOD).await, lane.enter(FLOOD).await);
+        let lane = UnprovenLane::of(2);
+        let (mut first, mut second) = (lane.place(FLOOD).await, lane.place(FLOOD).await);
         first.keep();
         second.keep();
-        let mut third = Box::pin(lane.enter(OTHER));
+        let begun = Instant::now();
+        assert_eq!(lane.enter(OTHER).await.map(drop), Err(UnprovenCrowd));
+        assert_eq!(begun.elapsed(), UNPROVEN_PATIENCE);
+        let mut third = Box::pin(lane.place(OTHER));
         assert!(futures::poll!(third.as_mut()).is_pending());
         assert!(!is_lost(&first) && !is_lost(&second));
         drop(first);
         let third = third.await;
-        let fourth = lane.enter(OTHER).await;
+        let fourth = lane.place(OTHER).await;
         assert!(is_lost(&third) && !is_lost(&fourth));
         drop((second, third, fourth));
         assert_eq!(lane.0.members.lock().kept_count, 0);
