@@ -20,7 +20,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// That of a request that no listener took.
+    /// The source of a request that no listener took.
     const UNKNOWN: Self =
         Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), is_secure: false, tls_version: None };
 

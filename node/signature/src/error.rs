@@ -6,7 +6,7 @@
 /// An access key cannot be looked up now. The same request may succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeysUnavailable {
-    /// Its records cannot be read.
+    /// The records of the key cannot be read.
     #[error("access keys cannot be looked up")]
     Unreadable,
     /// Too many keys that are not known here wait for their look-ups.
@@ -86,19 +86,19 @@ pub struct Mismatch {
 /// Why a request is refused before its body is looked at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// It carries no signature at all.
+    /// The request carries no signature at all.
     #[error("the request is anonymous")]
     Anonymous,
-    /// It carries a signature in the header and one in the query.
+    /// The request carries a signature in the header and one in the query.
     #[error("the request is signed twice")]
     TwoMechanisms,
-    /// It is signed with SigV4A, or with SigV2 where that is not taken.
+    /// The request is signed with SigV4A, or with SigV2 where that is not taken.
     #[error("the signing mechanism is not supported")]
     UnsupportedMechanism,
-    /// Its `Authorization` is not AWS's at all.
+    /// The `Authorization` header is in none of AWS's forms.
     #[error("the authorization type is not supported")]
     UnsupportedAuthorization,
-    /// It carries a session token, and sessions do not exist here.
+    /// The request carries a session token, and sessions do not exist here.
     #[error("session tokens are not valid here")]
     Token,
     /// Something in header or query is not well formed.
@@ -120,9 +120,9 @@ pub enum AuthError {
     FormField {
         /// The field.
         name: &'static str,
-        /// Its value.
+        /// The field's value.
         value: Box<str>,
-        /// Its fault.
+        /// The fault of the value.
         reason: MalformedAuth,
     },
     /// A SigV2 URL lacks one of its three parameters, or has one twice.
@@ -137,19 +137,19 @@ pub enum AuthError {
     /// A SigV2 URL has parameters that its signature does not cover.
     #[error("parameters are not signed")]
     ParametersNotSigned {
-        /// Their names, separated by commas.
+        /// Names of the parameters, separated by commas.
         names: String,
     },
-    /// Neither `x-amz-date` nor `Date` says when it was signed.
+    /// Neither `x-amz-date` nor `Date` says when the request was signed.
     #[error("the request has no valid date")]
     MissingDate,
-    /// It names no host.
+    /// The request names no host.
     #[error("the request has no host")]
     MissingHost,
-    /// It does not say what its body's hash is.
+    /// The request does not say what its body's hash is.
     #[error("x-amz-content-sha256 is missing")]
     MissingPayloadHash,
-    /// The value for its body's hash has none of the known forms.
+    /// The value of the body's hash has none of the known forms.
     #[error("x-amz-content-sha256 is invalid")]
     InvalidPayloadHash {
         /// The text as it was sent.
@@ -158,10 +158,10 @@ pub enum AuthError {
     /// Headers that must be signed are not.
     #[error("headers are not signed")]
     HeadersNotSigned {
-        /// Their names, separated by commas.
+        /// Names of the headers, separated by commas.
         names: String,
     },
-    /// It was signed more than the allowed skew away from our clock.
+    /// The request was signed more than the allowed skew away from the server's clock.
     #[error("the request time is too skewed")]
     Skewed {
         /// When it says it was signed.

@@ -3,9 +3,9 @@
 /// A field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name, as it was sent.
+    /// The name, as it was sent.
     pub name: String,
-    /// Its value; where several fields have the name, all of their values, separated by commas.
+    /// The value; where several fields have the name, all of their values, separated by commas.
     pub value: String,
 }
 

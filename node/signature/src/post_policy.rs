@@ -19,10 +19,10 @@ use super::amz_date::AmzDate;
 /// Why a policy does not let a form pass, in S3's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// It cannot be read as a policy.
+    /// The document cannot be read as a policy.
     #[error("Invalid Policy: {0}")]
     Document(DocumentFault),
-    /// Its time is over.
+    /// The policy's time is over.
     #[error("Invalid according to Policy: Policy expired.")]
     Expired,
     /// The form does not fulfil a condition.
@@ -34,7 +34,7 @@ pub enum PolicyError {
     /// The form has fields that no condition is about.
     #[error("Invalid according to Policy: Extra input fields: {names}")]
     ExtraFields {
-        /// Their names.
+        /// Names of the fields.
         names: String,
     },
 }
@@ -42,34 +42,34 @@ pub enum PolicyError {
 /// A fault of a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentFault {
-    /// There is nothing.
+    /// The document is empty.
     #[error("Expecting '{{' but found End-of-Input")]
     Empty,
-    /// It is not base64.
+    /// The text is not base64.
     #[error("invalid Base64 encoding.")]
     Base64,
-    /// It is not JSON, names a member twice, or has a value of a type that does not belong there.
+    /// The text is not JSON, names a member twice, or has a value of a type that does not belong there.
     #[error("Invalid JSON.")]
     Json,
-    /// It has a member that policies do not have.
+    /// The policy has a member that policies do not have.
     #[error("Unexpected: '{name}'")]
     Unexpected {
         /// The member.
         name: String,
     },
-    /// It does not say when it ends.
+    /// The policy does not say when it ends.
     #[error("Policy missing expiration.")]
     NoExpiration,
-    /// Its expiration cannot be read as a time.
+    /// The expiration cannot be read as a time.
     #[error("Invalid 'expiration' value: '{given}'")]
     Expiration {
         /// The text.
         given: String,
     },
-    /// It has no conditions.
+    /// The policy has no conditions.
     #[error("Policy missing conditions.")]
     NoConditions,
-    /// Its conditions are not a list.
+    /// The conditions are not a list.
     #[error("Invalid 'conditions' value: must be a List.")]
     ConditionsType,
     /// A condition is neither a list nor an object.
@@ -87,7 +87,7 @@ pub enum DocumentFault {
     /// A condition has too few or too many values.
     #[error("Invalid {operation}: wrong number of arguments.")]
     ArgumentCount {
-        /// Its operation.
+        /// The condition's operation.
         operation: String,
     },
     /// An object has no member or several.
@@ -131,7 +131,7 @@ enum Test {
     StartsWith { field: Box<str>, value: String },
     /// The length of the file is in this range.
     Length(RangeInclusive<u64>),
-    /// It names no field, or no numbers: no form fulfils it.
+    /// A condition without a field, or without numbers: no form fulfils it.
     Never,
 }
 

@@ -10,11 +10,11 @@ use percent_encoding::percent_decode_str;
 /// One parameter.
 #[derive(Debug, Clone)]
 pub struct Pair<'a> {
-    /// Its name, decoded.
+    /// The name, decoded.
     pub name: Cow<'a, str>,
-    /// Its name as it came.
+    /// The name as it came.
     pub raw_name: &'a str,
-    /// Its value as it came; empty where it has none.
+    /// The value as it came; empty for a name alone.
     pub raw_value: &'a str,
     /// Whether an equals sign stands behind its name.
     pub has_value: bool,

@@ -21,7 +21,7 @@ use super::secret::Secret;
 pub struct Signature([u8; 64]);
 
 impl Signature {
-    /// Its bytes.
+    /// The 64 hexadecimal digits.
     pub const fn as_bytes(&self) -> &[u8; 64] {
         &self.0
     }

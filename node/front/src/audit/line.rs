@@ -29,7 +29,7 @@ pub(super) enum Field {
 impl Field {
     const ALL: [Self; 5] = [Self::RequestId, Self::Bucket, Self::Key, Self::Caller, Self::AccessKey];
 
-    /// Its name, and how many bytes of it are kept.
+    /// The field's name, and how many bytes of its value are kept.
     const fn form(self) -> (&'static str, usize) {
         match self {
             Self::RequestId => ("request_id", REQUEST_ID_BYTES_MAX),

@@ -25,7 +25,7 @@ pub enum AnswerEnd {
     Complete,
     /// The connection ended before, or the request was given up without an answer.
     CutOff,
-    /// Its body failed: the rest of an object could not be read.
+    /// The answer's body failed: the rest of an object could not be read.
     Failed,
 }
 
@@ -42,9 +42,9 @@ pub struct AuditedRequest<'a> {
     pub source: Source,
     /// The name in the certificate of its sender, where it came over mutual TLS.
     pub certificate: Option<&'a str>,
-    /// Its method.
+    /// The method.
     pub method: &'a Method,
-    /// Its headers, of which the user agent is kept alone.
+    /// The headers, of which the user agent is kept alone.
     pub headers: &'a HeaderMap,
 }
 

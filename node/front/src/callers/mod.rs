@@ -16,14 +16,14 @@ use sherd_store::iam::{KeyRevocation, KeyView};
 /// The id of an access key. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum AccessKey {
-    /// One of the configuration.
+    /// A key of the configuration.
     Static(Arc<str>),
-    /// One that the store keeps.
+    /// A key that the store keeps.
     Stored(Arc<KeyView>),
 }
 
 impl AccessKey {
-    /// Its letters.
+    /// The letters of the id.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Static(key) => key,
@@ -42,7 +42,7 @@ impl AccessKey {
 pub struct Credential {
     /// The key's id.
     pub access_key: AccessKey,
-    /// Its secret.
+    /// The key's secret.
     pub secret: Secret,
     /// Whom it belongs to, with all that says what they may do.
     pub identity: Arc<Identity>,
@@ -161,7 +161,7 @@ impl Caller {
             || signed_with.is_some_and(|access_key| access_key.is_same_as(&known.access_key))
     }
 
-    /// Its key is known to give this now.
+    /// Replaces the identity and the records of the key by those of a later look-up.
     pub fn known_as(&mut self, known: Credential) {
         self.identity = known.identity;
         if let Some((access_key, _)) = &mut self.signed {

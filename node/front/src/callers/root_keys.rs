@@ -15,9 +15,9 @@ use super::{AccessKey, Credential};
 /// A key pair of root.
 #[derive(Debug, Clone)]
 pub struct RootKey {
-    /// Its id.
+    /// The key's id.
     pub access_key: Arc<str>,
-    /// Its secret.
+    /// The key's secret.
     pub secret: Secret,
 }
 

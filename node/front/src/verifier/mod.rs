@@ -395,10 +395,10 @@ fn request_date(head: &Parts) -> Result<AmzDate, AuthError> {
     AmzDate::parse_http(date.as_bytes()).ok_or(AuthError::MissingDate)
 }
 
-/// Which of a request's headers names the client's call. It need not be signed: boto3 and the SDK for Rust
-/// add it behind the signature. A token that is made of it covers the caller and what is changed under which
-/// condition, too, so a forged id makes calls look alike only where one caller asked for the same change
-/// twice.
+/// The name of the header that has the id of the client's call. The header need not be signed: boto3 and the
+/// SDK for Rust add it behind the signature. A token that is made of it covers the caller and what is changed
+/// under which condition, too, so a forged id makes calls look alike only where one caller asked for the same
+/// change twice.
 fn call_id(headers: &http::HeaderMap) -> Option<&'static str> {
     CALL_IDS.into_iter().find(|name| headers.contains_key(*name))
 }
