@@ -63,3 +63,7 @@ pub(crate) const FILES_UNMERGED_MAX: usize = 20;
 pub(crate) const STRIPE_CLASS_BYTES_MIN: usize = 1 << 20;
 /// Buckets of a histogram at most, beside the last one that takes everything larger.
 pub(crate) const HISTOGRAM_BUCKETS_MAX: usize = 16;
+/// Bytes that a measurement of the device writes, and reads, at most: 4 ms of a fast flash disk.
+pub(crate) const MEASURED_BYTES_MAX: u64 = 8 << 20;
+/// Time after which a measurement begins no other step, in each direction: with both a tenth of a second.
+pub(crate) const MEASURED_US_MAX: u64 = 50_000;

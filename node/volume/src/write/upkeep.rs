@@ -12,7 +12,9 @@ use crate::identity::failure::FailureSpan;
 use crate::index::{Index, IndexError};
 use crate::limits::MERGES_MAX;
 use crate::limits::{FILES_UNMERGED_MAX, FLUSHES_PENDING_MAX};
+use crate::options::Durability;
 use crate::read::reader::Reader;
+use crate::read::view::VolumeShared;
 
 /// State of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -264,4 +266,11 @@ impl Reader {
         self.shared.check()?;
         self.sticky.file.still_here().map_err(|gone| self.shared.failure.fail(FailureSpan::Run, &gone.reason))
     }
+}
+
+/// Measures how many bytes per second the device of a volume takes and gives, the fewer of the two, in about
+/// a tenth of a second. `None` where the volume has no ballast to do so in.
+pub fn measure_device(reader: &Reader) -> Option<u64> {
+    let VolumeShared { ballast, options, clock, .. } = &*reader.shared;
+    ballast.measure(options.durability == Durability::Fsync, &|| clock.monotonic_us())
 }
