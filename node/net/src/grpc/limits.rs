@@ -11,8 +11,8 @@ use sherd_core::message::call::CallClass;
 use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX, SHARD_FRAME_BYTES_MAX};
 
 use crate::wire::limits::CONNECTION_WINDOW_BYTES;
-use sherd_store::peer::APPENDS_UNDER_WAY_MAX;
 use sherd_store::peer::watch::CallLength;
+use sherd_store::peer::{APPENDS_UNDER_WAY_MAX, VERIFY_TURNS_MAX};
 
 /// How long a call to another node may take.
 #[derive(Debug, Clone, Copy)]
@@ -31,8 +31,8 @@ impl CallTime {
             CallClass::List => (10, CallLength::Short),
             CallClass::Page => (10, CallLength::Long),
             CallClass::Long => (30, CallLength::Long),
-            // A file of a few GiB is read once.
-            CallClass::Verify => (60, CallLength::Long),
+            // A file of a few GiB is read once, in its turns between clients.
+            CallClass::Verify => (60 + VERIFY_TURNS_MAX.as_secs(), CallLength::Long),
         };
         Self { max: Duration::from_secs(seconds), length }
     }

@@ -138,6 +138,8 @@ pub(super) struct AddressedVolume {
     pub(super) volume: VolumeId,
     /// The life that the caller believes it to be in.
     believed: Option<Incarnation>,
+    /// The number of the client's request; 0 for none.
+    pub(super) request: u64,
 }
 
 impl RpcNode {
@@ -297,7 +299,7 @@ impl RpcNode {
         if !volumes.has(volume) {
             return Err(Error::Unreachable { reason: format!("volume {volume} is not on this node") }.into());
         }
-        Ok(AddressedVolume { volumes, volume, believed: life })
+        Ok(AddressedVolume { volumes, volume, believed: life, request })
     }
 }
 

@@ -138,6 +138,10 @@ impl ShardUpload {
         let Some(sink) = self.sink.as_mut() else {
             return Err(Status::failed_precondition("the shard was finished"));
         };
+        let UploadTarget { volumes, volume, unnamed, .. } = &self.target;
+        if unnamed.is_none() {
+            volumes.admit_heal(*volume, bytes.len() as u64).await;
+        }
         Ok(match self.node.timed(self.target.request, sink.append(vec![bytes])).await {
             Ok(()) => write_reply::Reply::Taken(Empty {}),
             Err(error) => self.give_up(error),

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tower::Service;
 
 use sherd_core::id::ShardId;
-use sherd_core::message::{Error, Result as CallResult, ShardFileHeader, ShardRange, Target};
+use sherd_core::message::{Error, ReadPurpose, Result as CallResult, ShardFileHeader, ShardRange, Target};
 use sherd_proto::convert::call::ShardStream;
 use sherd_proto::convert::{Wire, timeout_from_wire};
 use sherd_proto::frame::{self, FrameReader};
@@ -36,6 +36,7 @@ use super::node::{AddressedVolume, HeldShare, RpcNode};
 use super::shard_bytes::{ReadBytes, ShardUpload, UploadTarget, response};
 use crate::wire::messages::{BodyPart, MessageBody, READ_PATH, WRITE_PATH};
 use sherd_store::observe::metrics::RpcCallMetrics;
+use sherd_store::observe::trace;
 use sherd_store::peer::{Peer, Pending, ShardSink};
 
 /// The service of shards: calls through the codec, and beside them `Write` and `Read`, whose bytes go past
@@ -73,7 +74,7 @@ impl ShardRpc {
         let _held = self.node.hold(volume, payload.len())?;
         let shard = shard.ok_or_else(|| error::refused("shard: missing"))?;
         let (shard, target) = (ShardId::from_wire(shard)?, self::target(target)?);
-        let put = volumes.put_shard(volume, shard, &target, vec![payload]);
+        let put = trace::call_for(request, || volumes.put_shard(volume, shard, &target, vec![payload]));
         Ok(self.node.timed(request, in_time(timeout_ms, put)).await?.0)
     }
 
@@ -86,8 +87,12 @@ impl ShardRpc {
             return Err(error::refused(&format!("length: {length}, and {READ_BYTES_MAX} at most")));
         }
         let AddressedVolume { volumes, volume, .. } = self.node.addressed(to)?;
+        if range.wanted == ReadPurpose::ByUpkeep {
+            volumes.admit_heal(volume, range.length).await;
+        }
         let held = self.node.hold(volume, length)?;
-        let read = self.node.timed(request, in_time(timeout_ms, volumes.read_shard(volume, range))).await?;
+        let read = trace::call_for(request, || volumes.read_shard(volume, range));
+        let read = self.node.timed(request, in_time(timeout_ms, read)).await?;
         Ok((read, held))
     }
 
@@ -107,7 +112,8 @@ impl ShardRpc {
         let file = file.ok_or_else(|| error::refused("file: missing"))?;
         let header = ShardFileHeader::from_wire(file)?;
         let unnamed = (!replace).then(|| (header.shard.data, target.key.clone()));
-        let sink = volumes.create_shard(volume, &target, header, replace);
+        let create = || volumes.create_shard(volume, &target, header, replace);
+        let sink = trace::call_for(request, create);
         Ok((UploadTarget { volumes, volume, request, unnamed }, sink))
     }
 }

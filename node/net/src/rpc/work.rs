@@ -22,6 +22,7 @@ use super::failure::CallFailure;
 use super::limits::UNSHARED_BYTES_MAX;
 use super::node::{HeldShare, RpcNode};
 use super::{error, pages};
+use sherd_store::observe::trace;
 use sherd_store::peer::{CountedPage, PageShare, WorkForPeer};
 
 pub(super) struct StartedCall {
@@ -57,7 +58,8 @@ pub(super) fn start<S: NumberedCalls>(
     }
     let ends_when_dropped = call.ends_when_dropped();
     let is_for_client = !matches!(call, VolumeCall::Upkeep(_));
-    let work = addressed.volumes.begin_for_peer(volume, call, node.scans());
+    let begin = || addressed.volumes.begin_for_peer(volume, call, node.scans());
+    let work = trace::call_for(addressed.request, begin);
     Ok(StartedCall { work, held, ends_when_dropped, is_for_client })
 }
 

@@ -1,5 +1,5 @@
-//! How often requests that wait for memory ask for it, how the pace of those that hold it is measured, and
-//! from when on a process stood still.
+//! How often requests that wait for memory ask for it, how the pace of those that hold it is measured, how
+//! much budgets of bytes lend, and from when on a process stood still.
 
 use std::time::Duration;
 
@@ -24,3 +24,5 @@ pub(super) const ABSENCE_MAX: Duration = Duration::from_secs(5);
 pub(super) const DOUBT: Duration = Duration::from_secs(2);
 /// How long after any standstill a client that has ended its side counts as gone.
 pub const LONG_DOUBT: Duration = Duration::from_secs(10);
+/// The longest silence that background work is credited for.
+pub(super) const CREDIT_MAX: Duration = Duration::from_millis(100);

@@ -2,6 +2,7 @@
 //! much there is of each, as people write it.
 
 pub mod budget;
+pub mod call_times;
 pub mod cpu;
 pub mod heap;
 pub mod host;
@@ -12,4 +13,5 @@ pub mod pulse;
 pub(crate) mod queue;
 pub mod reclaim;
 pub mod system;
+pub(crate) mod throttle;
 pub mod workers;

@@ -30,8 +30,8 @@ pub mod watch;
 
 pub(crate) use busy::ask_unless_busy;
 pub use fanout::{Gather, HedgedGather};
-pub use limits::APPENDS_UNDER_WAY_MAX;
 pub(crate) use limits::LATE_LOOK_EVERY;
+pub use limits::{APPENDS_UNDER_WAY_MAX, VERIFY_TURNS_MAX};
 pub use local::LocalPeer;
 pub use local::{CountedPage, PageShare, ScanRoom, WorkForPeer, entry_bytes, row_bytes};
 pub use pending::{AnswerSender, Pending};

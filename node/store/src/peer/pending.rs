@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use sherd_core::message::call::{CallAnswer, VolumeAnswer};
 use sherd_core::message::{Error, Result};
 
 use super::watch::{CallLength, CallWatch, WatchedCall};
+use crate::machine::call_times::{CallTimes, TimedCall};
 use crate::observe::peer_calls::LoggedCall;
 
 /// An answer under way.
@@ -24,8 +26,19 @@ enum AnswerState<R> {
     Ready(Option<Result<R>>, Duration),
     /// Since when.
     Waiting(AnswerReceiver<R>, Instant),
+    /// Of a call that takes turns, which the polls of its caller drive; since when.
+    Driven(DrivenAnswer<R>, Instant),
     /// Of a call whose answer is taken out of what the volume answers; since when.
     Asked(AnswerReceiver<VolumeAnswer>, Instant, fn(VolumeAnswer) -> Result<R>),
+}
+
+/// The work that gives an answer.
+struct DrivenAnswer<R>(Pin<Box<dyn Future<Output = Result<R>> + Send + Sync>>);
+
+impl<R> std::fmt::Debug for DrivenAnswer<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DrivenAnswer")
+    }
 }
 
 /// An answer, and when it came.
@@ -39,12 +52,15 @@ pub struct AnswerSender<R> {
     watched: Option<WatchedCall>,
     /// `None` where it is not logged.
     logged: Option<Box<LoggedCall>>,
+    /// Counts its time, also where it is dropped without an answer; `None` where it is not counted.
+    timed: Option<TimedCall>,
 }
 
 impl<R> AnswerSender<R> {
     /// Delivers the answer, or drops it if the caller has gone.
     pub fn answer(self, result: Result<R>) {
-        let Self { to, watched, logged } = self;
+        let Self { to, watched, logged, timed } = self;
+        drop(timed);
         if let Some(mut call) = logged {
             call.ended(&result);
         }
@@ -59,6 +75,12 @@ impl<R> AnswerSender<R> {
     #[must_use]
     pub fn logging(self, call: Option<Box<LoggedCall>>) -> Self {
         Self { logged: call, ..self }
+    }
+
+    /// Counts the time from here on until it is answered or dropped.
+    #[must_use]
+    pub(super) fn timed_in(self, times: Option<&Arc<CallTimes>>) -> Self {
+        Self { timed: times.map(CallTimes::begin), ..self }
     }
 
     /// Begins to watch a call that waited behind others of its caller, once its volume owes the answer.
@@ -83,11 +105,16 @@ impl<R> Pending<R> {
         Self(AnswerState::Ready(Some(result), Duration::ZERO))
     }
 
+    /// An answer that `work` gives: it goes on while this is polled, and ends with it.
+    pub(super) fn driven(work: impl Future<Output = Result<R>> + Send + Sync + 'static) -> Self {
+        Self(AnswerState::Driven(DrivenAnswer(Box::pin(work)), Instant::now()))
+    }
+
     /// An answer to come, of a call that may take long.
     pub fn waiting() -> (AnswerSender<R>, Self) {
         let (to, receiver) = oneshot::channel();
         (
-            AnswerSender { to, watched: None, logged: None },
+            AnswerSender { to, watched: None, logged: None, timed: None },
             Self(AnswerState::Waiting(receiver, Instant::now())),
         )
     }
@@ -104,7 +131,7 @@ impl<R> Pending<R> {
     pub(super) fn watched(call: WatchedCall) -> (AnswerSender<R>, Self) {
         let (to, receiver) = oneshot::channel();
         (
-            AnswerSender { to, watched: Some(call), logged: None },
+            AnswerSender { to, watched: Some(call), logged: None, timed: None },
             Self(AnswerState::Waiting(receiver, Instant::now())),
         )
     }
@@ -120,7 +147,9 @@ impl<R> Pending<R> {
     pub fn took(&self) -> Duration {
         match &self.0 {
             AnswerState::Ready(_, took) => *took,
-            AnswerState::Waiting(_, since) | AnswerState::Asked(_, since, _) => since.elapsed(),
+            AnswerState::Waiting(_, since)
+            | AnswerState::Driven(_, since)
+            | AnswerState::Asked(_, since, _) => since.elapsed(),
         }
     }
 
@@ -131,6 +160,10 @@ impl<R> Pending<R> {
             AnswerState::Waiting(receiver, since) => {
                 let Poll::Ready((answer, at)) = poll_receiver(receiver, context) else { return false };
                 (answer, at, *since)
+            }
+            AnswerState::Driven(DrivenAnswer(work), since) => {
+                let Poll::Ready(answer) = work.as_mut().poll(context) else { return false };
+                (answer, Instant::now(), *since)
             }
             AnswerState::Asked(receiver, since, take) => {
                 let Poll::Ready((answer, at)) = poll_receiver(receiver, context) else { return false };
@@ -148,6 +181,10 @@ impl Pending<VolumeAnswer> {
         Pending(match self.0 {
             AnswerState::Ready(answer, took) => {
                 AnswerState::Ready(answer.map(|answer| answer.and_then(R::from_answer)), took)
+            }
+            AnswerState::Driven(DrivenAnswer(work), since) => {
+                let typed = async { work.await.and_then(R::from_answer) };
+                AnswerState::Driven(DrivenAnswer(Box::pin(typed)), since)
             }
             AnswerState::Waiting(receiver, since) | AnswerState::Asked(receiver, since, _) => {
                 AnswerState::Asked(receiver, since, R::from_answer)

@@ -14,7 +14,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, BucketId, Incarnation, ShardId, VolumeId};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall, VolumeAnswer, VolumeCall};
 use sherd_core::message::{
-    self, Answer, Control, LeaseAnswer, ListPage, ReaderLeases, RowPage, RowScan, ShardFileHeader,
+    self, Answer, Control, LeaseAnswer, ListPage, ReaderLeases, RowPage, RowScan, ShardFileHeader, ShardPage,
     ShardRange, Target, ValueLimit,
 };
 use sherd_core::register::recover::Guarantees;
@@ -60,6 +60,10 @@ pub(crate) struct ScriptedPeer {
     pub(crate) controls: CallScript<Control, Answer<Guarantees>>,
     /// Removals of shards that no register names any more.
     pub(crate) releases: CallScript<ShardId, bool>,
+    /// Shards that are verified.
+    pub(crate) verifies: CallScript<ShardId, u64>,
+    /// Pages of shards.
+    pub(crate) shard_pages: CallScript<(), ShardPage>,
     /// Leases of readers.
     pub(crate) leases: CallScript<ReaderLeases, LeaseAnswer>,
     pub(crate) heals: CallScript<HealEntry, ()>,
@@ -104,6 +108,8 @@ impl ScriptedPeer {
             lists: Mutex::default(),
             controls: Mutex::default(),
             releases: Mutex::default(),
+            verifies: Mutex::default(),
+            shard_pages: Mutex::default(),
             leases: Mutex::default(),
             heals: Mutex::default(),
             notes: Mutex::default(),
@@ -191,6 +197,12 @@ impl Peer for ScriptedPeer {
             }
             Shard(ShardCall::Release { shard, .. }) => {
                 self.play(&self.releases, (volume, *shard), || self.volumes.ask(volume, call))
+            }
+            Shard(ShardCall::Verify { shard, .. }) => {
+                self.play(&self.verifies, (volume, *shard), || self.volumes.ask(volume, call))
+            }
+            Shard(ShardCall::Page { .. }) => {
+                self.play(&self.shard_pages, (volume, ()), || self.volumes.ask(volume, call))
             }
             Shard(ShardCall::Leases { leases }) => {
                 self.play(&self.leases, (volume, leases.clone()), || self.volumes.ask(volume, call))

@@ -10,12 +10,12 @@ use sherd_core::id::{RegisterKey, Timestamp, VolumeId};
 
 use super::settings::Settings;
 use super::tasks::Panics;
-use super::throttle::Throttle;
 use super::tuning::LiveTuning;
 use crate::cluster::damage::ReportCounts;
 use crate::cluster::deletions::Deletions;
 use crate::cluster::pins::Pins;
 use crate::cluster::{Cluster, SetView};
+use crate::machine::throttle::Throttle;
 use crate::peer::VolumeRoute;
 use crate::register::Registers;
 use crate::stripe::Stripes;
@@ -62,6 +62,8 @@ pub(crate) struct Deps {
     pub(crate) settings: Settings,
     /// Those of the settings that may change, as they are in force.
     pub(crate) tuning: Arc<LiveTuning>,
+    /// The bound of all background work together, and its pause. How much healing loads each volume, the
+    /// lanes of the volumes say besides.
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) panics: Arc<Panics>,
 }

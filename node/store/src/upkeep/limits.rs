@@ -18,8 +18,6 @@ pub(crate) const TURNS_MAX: u32 = 4;
 pub(crate) const PANIC_PAUSE: Duration = Duration::from_secs(1);
 /// The longest such pause, and how long a task has to run for its next panic to be a first one.
 pub(crate) const PANIC_PAUSE_MAX: Duration = Duration::from_mins(1);
-/// The longest silence that background work is credited for.
-pub(crate) const CREDIT_MAX: Duration = Duration::from_millis(100);
 /// Bytes of the longest file of what is remembered of a volume that is read.
 pub(crate) const PROGRESS_BYTES_MAX: u64 = 64 << 10;
 /// Entries of the heal queue in memory: about 400 bytes each, 40 MB at the limit.
@@ -72,8 +70,9 @@ pub(crate) const STRAGGLER_PAUSES: [Duration; 4] = [
 pub(crate) const ROWS_AHEAD_MAX: usize = 16_384;
 /// Bytes of a shard that are rebuilt at one time: with k columns of it, a few mebibytes.
 pub(crate) const REBUILD_WINDOW_BYTES: u64 = 512 << 10;
-/// How long one shard may take to be verified where it is.
-pub(crate) const SHARD_VERIFY_PATIENCE: Duration = Duration::from_mins(2);
+/// How long one shard may take to be verified where it is: a minute of a slow disk, and its turns between
+/// clients ([`VERIFY_TURNS_MAX`](crate::peer::VERIFY_TURNS_MAX)).
+pub(crate) const SHARD_VERIFY_PATIENCE: Duration = Duration::from_mins(5);
 /// How long a volume may take to say whether it has a shard.
 pub(crate) const SHARD_LOOK_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a window's read or write may take.
@@ -148,3 +147,35 @@ pub(crate) const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks which volumes are full.
 pub(crate) const SPACE_LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) const LEASE_PATIENCE: Duration = Duration::from_secs(5);
+/// How often the pace of healing is set: a percentile needs some calls.
+pub(crate) const PACE_EVERY: Duration = Duration::from_secs(1);
+/// A time of a call that healing may cost on any device: a few syncs of a flash disk, half a turn of a slow
+/// one. Twice a p99 of 200 microseconds is nothing that a client notices.
+pub(crate) const CALL_TIME_UNHARMED: Duration = Duration::from_millis(3);
+/// Calls of a whole judgement: a hundredth of fewer is less than one.
+pub(crate) const CALLS_JUDGED: u64 = 100;
+/// Seconds that fewer calls are gathered over, until they are judged afresh.
+pub(crate) const JUDGED_SECONDS: u64 = 10;
+/// Calls whose p99 is a figure of how the volumes answer without healing.
+pub(crate) const QUIET_CALLS: u64 = 20;
+/// How long such a figure counts, in seconds: load changes within minutes.
+pub(crate) const QUIET_FIGURE_SECONDS: u64 = 180;
+/// Figures that are kept when they are older: an hour of healing may leave no other.
+pub(crate) const QUIET_FIGURES_MIN: usize = 3;
+/// Bytes of heals on a volume in a second without healing: a report of damage now and then.
+pub(crate) const QUIET_BYTES: u64 = 256 << 10;
+/// Seconds without a call that make the volumes idle.
+pub(crate) const IDLE_SECONDS: u64 = 5;
+/// Seconds of the wall clock between two rests of healing beside clients; all nodes rest together, as far as
+/// their clocks agree. Two of thirty are a fifteenth of the time.
+pub(crate) const REST_EVERY_SECONDS: u64 = 30;
+/// Seconds of a rest: in the first one bytes under way come to their end, in the second clients are measured.
+pub(crate) const REST_SECONDS: u64 = 2;
+/// Seconds without healing after which it begins gently beside clients.
+pub(crate) const FRESH_SECONDS: u64 = 10;
+/// The part of the pace of a device that healing keeps beside clients, however slow they are: a tenth.
+pub(crate) const HEAL_FLOOR_PART: u64 = 10;
+/// Bytes per second and volume that healing keeps on any device: it ends at some time.
+pub(crate) const HEAL_FLOOR_MIN: u64 = 1 << 20;
+/// Bytes per second and volume that healing keeps on a device that was not measured: a tenth of a slow one.
+pub(crate) const HEAL_FLOOR_UNMEASURED: u64 = 8 << 20;

@@ -11,8 +11,9 @@
 //! bottom to the top, each uses only those before it:
 //!
 //! ```text
-//! limits, settings, throttle, tasks    numbers, the budget of bytes, what outlives its panics
+//! limits, settings, tasks              numbers, and what outlives its panics
 //! deps          the layers below upkeep, and where volumes and sets lie
+//! governor      how fast healing goes beside clients
 //! pages         questions to volumes that end in time
 //! final_seals   which buckets are deleted for ever
 //! progress      what is remembered of a volume over restarts
@@ -32,6 +33,7 @@
 mod buckets;
 mod deps;
 mod final_seals;
+mod governor;
 mod leases;
 mod limits;
 mod pages;
@@ -46,7 +48,6 @@ mod settings;
 mod shards;
 mod space;
 mod tasks;
-mod throttle;
 mod tuning;
 mod walks;
 mod workers;
@@ -59,6 +60,7 @@ use tokio_util::task::TaskTracker;
 use sherd_core::id::VolumeId;
 
 use crate::cluster::damage::Reports;
+use crate::volumes::HealPace;
 
 pub use deps::UpkeepConfig;
 pub use queue::mrf::MrfStatus;
@@ -71,6 +73,7 @@ pub use walks::scrub::ScrubStatus;
 pub use walks::sweep::SweepStatus;
 
 use deps::Deps;
+use governor::{GovernedVolumes, govern, shown};
 use recover::stuck::stuck;
 use returns::follow_returns;
 use space::follow_space;
@@ -81,6 +84,8 @@ use workers::Workers;
 pub struct UpkeepStatus {
     /// Whether it is paused.
     pub is_paused: bool,
+    /// How fast healing may go.
+    pub heal_pace: HealPace,
     /// The MRF queue.
     pub mrf: MrfStatus,
     /// Superseded data on its way out.
@@ -138,6 +143,16 @@ impl Upkeep {
                     workers.reports.follow_given_up(given_up).await;
                 }
             }
+        });
+        self.run("heal pace", |workers| async move {
+            let Deps { volumes, .. } = &workers.deps;
+            let governed = GovernedVolumes {
+                times: volumes.call_times(),
+                lanes: volumes.heal_lanes(),
+                device_pace: || volumes.device_pace(),
+                wall_s: || workers.deps.wall_ms() / 1000,
+            };
+            govern(governed).await;
         });
         self.run("volumes", |workers| async move { workers.follower.follow_volumes().await });
         for _ in 0..self.workers.deps.settings.heal_tasks.max(1) {
@@ -216,8 +231,10 @@ impl Upkeep {
     /// Its state, for metrics.
     pub fn status(&self) -> UpkeepStatus {
         let workers = &self.workers;
+        let Deps { throttle, volumes, .. } = &workers.deps;
         UpkeepStatus {
-            is_paused: workers.deps.throttle.is_paused(),
+            is_paused: throttle.is_paused(),
+            heal_pace: shown(volumes.heal_lanes().pace(), throttle.bytes_per_second(), volumes.all().len()),
             mrf: workers.queue.mrf.status(),
             release: workers.releaser.status(),
             leases_refused_count: workers.leases.refused_count(),

@@ -7,7 +7,8 @@ use sherd_core::limits;
 /// How upkeep behaves.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Bytes per second that heals, recovery and scrubbing may move together; 0 for any number.
+    /// Bytes per second that heals, recovery and scrubbing may move together; 0 for any number. Below it the
+    /// calls of clients decide.
     pub heal_bytes_per_second: u64,
     /// Entries healed at one time.
     pub heal_tasks: usize,

@@ -27,6 +27,7 @@ use sherd_volume::identity::{ExpectedIdentity, Phase};
 use sherd_volume::open::{NewVolume, RemovedFile, Setup};
 use sherd_volume::options::{Options, UnreadablePolicy};
 use sherd_volume::write::step::Step;
+use sherd_volume::write::upkeep::measure_device;
 use sherd_volume::write::volume::Volume;
 
 use super::VolumeState;
@@ -270,11 +271,25 @@ impl Keeper {
             notify: Box::new(move || drop(orders.try_send(KeeperOrder::Look))),
         });
         host.start("volume-log", Box::new(log))?;
+        self.measure_device(&serving);
         self.rot = (self.config.clock.monotonic_us(), serving.faults.of(VolumeFault::Corrupt));
         self.serving = Some(Arc::clone(&serving));
         NOT_ASKED.clone_into(&mut self.waits);
         self.check(&serving);
         Ok(())
+    }
+
+    /// Has the pace of the device measured beside the service of the volume, which does not wait for it.
+    fn measure_device(&self, serving: &ServingVolume) {
+        let (volume, reader) = (Arc::clone(&self.volume), Arc::clone(&serving.reader));
+        let measure = move || {
+            if let Some(pace) = measure_device(&reader) {
+                volume.note_device_pace(pace);
+                tracing::info!(volume = %volume.id(), bytes_per_second = pace, "measured the device");
+            }
+        };
+        // The queue of a volume that begins to serve is empty; without a measurement it serves as well.
+        let _ = serving.scans.run(measure);
     }
 
     /// Looks whether an open volume still is what it was.

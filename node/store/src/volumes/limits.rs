@@ -19,5 +19,10 @@ pub(super) const LAZY_PATIENCE: Duration = Duration::from_millis(200);
 pub(super) const ORDERS_MAX: usize = 64;
 /// Data ids that a volume holds for the sweep: with the longest keys a megabyte.
 pub(super) const ABANDONED_MAX: usize = 1_000;
+/// Bytes that a heal is charged on a volume at least: it looks up, syncs and seeks, however small its shard
+/// is. At 8 MiB/s these are 128 a second.
+pub(super) const HEAL_COST_MIN: u64 = 64 << 10;
+/// How long bytes of a heal wait for their turn: its window is waited for for 20 s, with those before it.
+pub(crate) const HEAL_TURN_MAX: Duration = Duration::from_secs(5);
 /// Bytes of the longest volume.json that is read: a topology of every limit fits many times.
 pub(in crate::volumes) const IDENTITY_BYTES_MAX: u64 = 16 << 20;

@@ -36,6 +36,8 @@ pub struct LocalVolume {
     leases: VolumeLeases,
     abandoned: AbandonedWrites,
     opened_count: AtomicU32,
+    /// Bytes per second that its device took and gave when it was opened; 0 where that is not known.
+    device_pace: AtomicU64,
     /// Monotonic microseconds at which the keeper began what it is doing; 0 while it waits.
     keeper_since_us: AtomicU64,
 }
@@ -68,6 +70,7 @@ impl LocalVolume {
             leases,
             abandoned: AbandonedWrites::default(),
             opened_count: AtomicU32::new(0),
+            device_pace: AtomicU64::new(0),
             keeper_since_us: AtomicU64::new(0),
         }
     }
@@ -112,6 +115,15 @@ impl LocalVolume {
     /// Data whose writer went away while it wrote a shard file here.
     pub const fn abandoned(&self) -> &AbandonedWrites {
         &self.abandoned
+    }
+
+    /// Bytes per second that its device took and gave when it was opened; `None` where that is not known.
+    pub(crate) fn device_pace(&self) -> Option<u64> {
+        Some(self.device_pace.load(Ordering::Relaxed)).filter(|pace| *pace > 0)
+    }
+
+    pub(super) fn note_device_pace(&self, bytes_per_second: u64) {
+        self.device_pace.store(bytes_per_second, Ordering::Relaxed);
     }
 
     /// How often it was opened since the process started.

@@ -17,6 +17,7 @@ mod compaction;
 mod config;
 mod faults;
 pub mod directories;
+mod heal_lanes;
 mod index;
 mod keeper;
 mod leases;
@@ -36,6 +37,7 @@ use sherd_core::env::Clock;
 use sherd_core::id::VolumeId;
 use sherd_volume::disk::Disk;
 
+use crate::machine::call_times::CallTimes;
 use crate::machine::host::{Inbox, Next, Turns};
 use crate::machine::queue::{self, QueueEmpty, Receiver, Sender};
 
@@ -44,8 +46,10 @@ use leases::VolumeLeases;
 
 pub use config::{IndexFactory, Pace, VolumesConfig};
 pub(crate) use directories::directory::{UPKEEP_FILE, UPKEEP_FILE_NEW};
+pub use heal_lanes::{HealLanes, HealPace, PaceReason};
 pub use index::lsm_indexes;
 pub use leases::LeaseTerms;
+pub(crate) use limits::HEAL_TURN_MAX;
 pub use local::LocalVolume;
 pub use orders::AdoptError;
 pub use status::{VolumeState, VolumeStatus};
@@ -60,6 +64,8 @@ pub struct Volumes {
     all: Arc<[Arc<LocalVolume>]>,
     changes: watch::Receiver<u64>,
     disk: Arc<dyn Disk>,
+    call_times: Arc<CallTimes>,
+    heal_lanes: Arc<HealLanes>,
     /// The watch ends when the last clone is gone.
     _watch: Sender<()>,
 }
@@ -88,7 +94,9 @@ impl Volumes {
             .collect::<std::io::Result<Vec<_>>>()?;
         let all: Arc<[Arc<LocalVolume>]> = volumes.into();
         let watch = start_watch(Arc::clone(&all), config)?;
-        Ok(Self { all, changes, disk: Arc::clone(&config.disk), _watch: watch })
+        let heal_lanes = Arc::new(HealLanes::new(all.iter().map(|volume| volume.id())));
+        let (disk, call_times) = (Arc::clone(&config.disk), Arc::default());
+        Ok(Self { all, changes, disk, call_times, heal_lanes, _watch: watch })
     }
 
     /// All of them, in the order of the configuration.
@@ -105,6 +113,23 @@ impl Volumes {
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn only(&self, some: std::ops::Range<usize>) -> Self {
         Self { all: self.all[some].into(), ..self.clone() }
+    }
+
+    /// The times of the calls to them that requests wait for, this node's and its peers'. Answers that memory
+    /// had are left out: they say nothing of the device.
+    pub fn call_times(&self) -> &Arc<CallTimes> {
+        &self.call_times
+    }
+
+    /// The pace at which healing may load them.
+    pub fn heal_lanes(&self) -> &HealLanes {
+        &self.heal_lanes
+    }
+
+    /// Bytes per second that the slowest of their devices took and gave when it was opened; `None` where that
+    /// is known of none.
+    pub(crate) fn device_pace(&self) -> Option<u64> {
+        self.all.iter().filter_map(|volume| volume.device_pace()).min()
     }
 
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {

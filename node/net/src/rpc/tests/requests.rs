@@ -2,16 +2,38 @@
 
 use std::time::Duration;
 
-use sherd_core::message::ValueLimit;
+use sherd_core::message::{ReadPurpose, ShardRange, ValueLimit};
 use sherd_core::record::Home;
 
 use super::conformance::list;
 use super::shards::{BYTES, header, range, shard};
 use super::{Pair, target};
 use sherd_store::observe::trace::{RequestTrace, SlowRequests};
-use sherd_store::peer::{Peer, RegisterPeer};
+use sherd_store::peer::{Peer, RegisterPeer, ShardPeer};
 use sherd_store::testing::LogBuffer;
 use sherd_store::testing::body;
+
+/// A node paces what peers move on its volumes for their heals, and counts it for no client.
+#[tokio::test]
+async fn bytes_that_peers_move_for_heals_are_counted_as_healing_of_their_volume() {
+    let pair = Pair::new().await;
+    let (peer, volume) = (&pair.peer, pair.volume);
+    let mut sink = peer.create_shard(volume, &target("k"), header(2), true);
+    sink.append(vec![body(2, BYTES)]).await.expect("it is taken");
+    sink.finish().await.expect("it is stored");
+    let lanes = pair.volumes.heal_lanes();
+    assert_eq!(lanes.charged_most(), BYTES as u64);
+    let length = 100_000;
+    let by_upkeep = ShardRange { wanted: ReadPurpose::ByUpkeep, ..range(2, Home::File, length) };
+    for (wanted, healed) in [(by_upkeep, length as u64), (range(2, Home::File, length), 0)] {
+        peer.read_shard(volume, wanted).await.expect("it is read");
+        assert_eq!(lanes.charged_most(), healed);
+    }
+    peer.verify_shard(volume, shard(2), Home::File).await.expect("it is whole");
+    assert_eq!(lanes.charged_most(), BYTES as u64);
+    assert_eq!(pair.volumes.call_times().counts().total(), 0);
+    pair.close().await;
+}
 
 /// One thread: what it logs is kept, whichever end it works for.
 #[tokio::test]
@@ -27,6 +49,9 @@ async fn a_slow_call_is_told_where_it_was_slow_with_the_request_that_it_was_for(
     };
     peer.read(volume, &target("a"), ValueLimit::USUAL).await.expect("it answers");
     assert_eq!(told(""), 0, "upkeep's calls are for no request: {}", log.text());
+    peer.put_shard(volume, shard(9), &target("k"), vec![body(9, 1000)]).await.expect("it is stored");
+    let timed_count = || pair.volumes.call_times().counts().total();
+    assert_eq!(timed_count(), 0, "and their times are none of a client's");
 
     let calls = async |id: u64, kind: &str| {
         let trace = RequestTrace::begin(&SlowRequests::after(Duration::ZERO));
@@ -51,7 +76,11 @@ async fn a_slow_call_is_told_where_it_was_slow_with_the_request_that_it_was_for(
         trace.scope(work).await;
     };
     for (id, kind) in [(0xA1, "row"), (0xA2, "put"), (0xA3, "get"), (0xA4, "file")] {
+        let before = timed_count();
         calls(id, kind).await;
+        if ["put", "file"].contains(&kind) {
+            assert!(timed_count() > before, "{kind}: the device was asked for a client");
+        }
         let request = format!("request_id={id:016X}");
         assert!(told(&request) >= 1, "{kind} says {request}: {}", log.text());
     }

@@ -13,7 +13,7 @@ use super::Store;
 use sherd_store::observe::metrics::Metrics;
 use sherd_store::peer::VolumeRoute;
 use sherd_store::upkeep::OpeningStatus;
-use sherd_store::volumes::{VolumeState, VolumeStatus};
+use sherd_store::volumes::{HealPace, PaceReason, VolumeState, VolumeStatus};
 
 /// The part of the store in a moment of the node.
 #[derive(Debug, Default)]
@@ -223,6 +223,13 @@ impl Store {
         let oldest = upkeep.mrf.oldest_ms.map_or(0, |since| self.wall.wall_ms().saturating_sub(since));
         metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());
         catch_up(&metrics.mrf.healed, upkeep.mrf.healed_count);
+        catch_up(&metrics.mrf.healed_bytes, upkeep.mrf.healed_bytes);
+        let HealPace { bytes_per_second, reason, rests: _ } = upkeep.heal_pace;
+        metrics.mrf.bandwidth_bytes_per_second.set(gauge(bytes_per_second.unwrap_or(0)));
+        for other in PaceReason::ALL {
+            let reasons = &metrics.mrf.pace_reasons;
+            reasons.with_label_values(&[other.as_str()]).set(i64::from(other == reason));
+        }
         catch_up(&metrics.mrf.failed, upkeep.mrf.failed_count);
         catch_up(&metrics.buffer.waits, usage.waits);
         catch_up(&metrics.scrub.verified, upkeep.scrub.rows_count + upkeep.scrub.shards_count);

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use prometheus::{
-    Encoder as _, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder,
+    Encoder as _, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    TextEncoder,
 };
 use sherd_volume::options::Durability;
 
@@ -207,6 +208,12 @@ pub struct MrfMetrics {
     pub oldest_age_seconds: Gauge,
     /// Entries mended.
     pub healed: IntCounter,
+    /// Bytes of shards made again.
+    pub healed_bytes: IntCounter,
+    /// Bytes per second that healing may move on each volume; 0 for any number.
+    pub bandwidth_bytes_per_second: IntGauge,
+    /// Why it is that, by reason.
+    pub pace_reasons: IntGaugeVec,
     /// Tries that did not mend.
     pub failed: IntCounter,
     /// Reports of damage that were dropped.
@@ -516,6 +523,17 @@ fn mrf(declare: &MetricDeclarer<'_>) -> MrfMetrics {
         oldest_age_seconds: declare
             .float_gauge("sherd_mrf_oldest_age_seconds", "Age of the oldest entry that waits to be healed."),
         healed: declare.counter("sherd_mrf_healed_total", "Entries healed."),
+        healed_bytes: declare
+            .counter("sherd_heal_written_bytes_total", "Bytes of shards that were made again and written."),
+        bandwidth_bytes_per_second: declare.gauge(
+            "sherd_heal_bandwidth_bytes_per_second",
+            "Bytes per second that healing may move on each volume, with the reason fixed on all; 0 for any.",
+        ),
+        pace_reasons: declare.gauges(
+            "sherd_heal_pace_reason",
+            "1 for the reason of the pace of healing: idle, clients, floor or fixed; 0 for the others.",
+            &["reason"],
+        ),
         failed: declare.counter("sherd_mrf_failed_total", "Tries to heal that failed."),
         dropped: declare.counter(
             "sherd_mrf_dropped_total",

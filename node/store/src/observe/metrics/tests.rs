@@ -32,6 +32,7 @@ fn every_metric_of_the_documentation_is_declared() {
     let volume = metrics.volume("/data/v1");
     volume.set_state(VolumeCondition::Online);
     metrics.link("n2").calls_renewed.inc();
+    metrics.mrf.pace_reasons.with_label_values(&["idle"]).set(1);
     let text = scrape(&metrics);
     let documentation = include_str!("../../../../../docs/operations/metrics.md");
     let names: Vec<_> =

@@ -17,8 +17,10 @@ use sherd_volume::request::{Completion, Op};
 
 use super::watch::{CallLength, CallWatches};
 use super::{AnswerSender, Pending};
+use crate::machine::call_times::CallTimes;
 use crate::machine::workers::Workers;
-use crate::volumes::{ServingVolume, Volumes, unreachable_because};
+use crate::observe::trace;
+use crate::volumes::{HEAL_TURN_MAX, ServingVolume, Volumes, unreachable_because};
 
 mod scans;
 mod registers;
@@ -71,7 +73,20 @@ impl LocalPeer {
 
     /// An answer to come; the volume is late while that of a short call does not.
     fn waiting<R>(&self, volume: VolumeId, length: CallLength) -> (AnswerSender<R>, Pending<R>) {
-        Pending::begin(length, &self.watches.of(volume))
+        let (answering, pending) = Pending::begin(length, &self.watches.of(volume));
+        (answering.timed_in(self.times(length)), pending)
+    }
+
+    /// Where the time of a call is counted that begins here: of one that a request waits for, this node's or
+    /// the peer's that the call is made for.
+    fn times(&self, length: CallLength) -> Option<&Arc<CallTimes>> {
+        let is_waited_for = length == CallLength::Short && trace::current_id() != 0;
+        is_waited_for.then(|| self.volumes.call_times())
+    }
+
+    /// Waits until a peer's heal may move bytes on a volume of this node, for 5 s at most.
+    pub async fn admit_heal(&self, volume: VolumeId, bytes: u64) {
+        self.volumes.heal_lanes().take(volume, bytes, HEAL_TURN_MAX).await;
     }
 
     /// Runs a blocking read, unless its caller is gone when its turn comes.

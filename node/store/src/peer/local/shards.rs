@@ -3,25 +3,27 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use sherd_core::id::{Incarnation, ShardId, VolumeId};
 use sherd_core::message::call::{ShardCall, VolumeAnswer};
 use sherd_core::message::{
-    Error, ReadPurpose, ReaderLeases, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+    Error, ReadPurpose, ReaderLeases, Result, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
 };
 use sherd_core::record::Home;
 use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::read::reader::Reader;
 use sherd_volume::request::{Completion, Op};
-use sherd_volume::shard_file::FilePage;
+use sherd_volume::shard_file::{FilePage, ShardCheck};
 
 use super::sink::{LocalSink, SinkFile};
 use super::{LocalPeer, answer_read, finish, run_on};
+use crate::peer::limits::VERIFY_TURNS_MAX;
 use crate::peer::watch::CallLength;
-use crate::peer::{AnswerSender, Pending, ShardSink};
-use crate::volumes::{ServingVolume, unreachable_because};
+use crate::peer::{Pending, ShardSink};
+use crate::volumes::{HEAL_TURN_MAX, ServingVolume, unreachable_because};
 
-/// Bytes verified between two looks at the pool: a mebibyte.
+/// Bytes verified in one turn: a mebibyte.
 const VERIFY_STEP_BYTES: u64 = 1 << 20;
 
 impl LocalPeer {
@@ -39,7 +41,9 @@ impl LocalPeer {
                 Home::Packed => reader.packed_len(shard),
                 Home::File => reader.shard_files().header(shard).map(|header| header.shard_bytes),
             }),
-            ShardCall::Verify { shard, home } => self.verify(volume, length, shard, home),
+            ShardCall::Verify { shard, home } => {
+                Pending::driven(self.clone().verify(volume, length, shard, home))
+            }
             ShardCall::Page { scan } => self.on_readers(volume, length, move |reader| page(reader, scan)),
         }
     }
@@ -77,7 +81,8 @@ impl LocalPeer {
             serving.reader.judge_epoch(target)?;
             Ok(serving)
         });
-        Box::new(LocalSink::begin(opening, self.watches.of(volume), SinkFile::New { header, replace }))
+        let times = self.times(CallLength::Short).cloned();
+        Box::new(LocalSink::begin(opening, self.watches.of(volume), times, SinkFile::New { header, replace }))
     }
 
     pub(super) fn read_range(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
@@ -138,23 +143,42 @@ impl LocalPeer {
         })
     }
 
-    fn verify(
-        &self,
+    /// Verifies a shard, in steps that wait for their turns: upkeep alone asks for it, and a whole shard at
+    /// one time would be in the way of clients.
+    async fn verify(
+        self,
         volume: VolumeId,
         length: CallLength,
         shard: ShardId,
         home: Home,
-    ) -> Pending<VolumeAnswer> {
-        self.answer_on_readers(volume, length, move |serving, answering| {
-            let verified = match home {
-                Home::Packed => serving.reader.verify_packed(shard).map(Some),
-                Home::File => verify_file(&serving.reader, shard, &answering),
-            };
-            match verified.transpose() {
-                Some(result) => answer_read(serving, answering, result.map(Into::into)),
-                None => drop(answering),
+    ) -> Result<VolumeAnswer> {
+        if home == Home::Packed {
+            let verified = self.on_readers(volume, length, move |reader| reader.verify_packed(shard));
+            let bytes = verified.typed::<u64>().await?;
+            // How long it is, only the look has shown: it is one step.
+            self.admit_heal(volume, bytes).await;
+            return Ok(bytes.into());
+        }
+        let opened = self.answer_on_readers(volume, length, move |serving, answering| {
+            answer_read(serving, answering, serving.reader.shard_files().check(shard));
+        });
+        let mut check: ShardCheck = opened.await?;
+        let bytes = check.header().shard_bytes;
+        let (mut left, until) = (bytes, Instant::now() + VERIFY_TURNS_MAX);
+        loop {
+            let patience = until.saturating_duration_since(Instant::now()).min(HEAL_TURN_MAX);
+            self.volumes.heal_lanes().take(volume, left.min(VERIFY_STEP_BYTES), patience).await;
+            let stepped = self.answer_on_readers(volume, length, move |serving, answering| {
+                let stepped = check.step(VERIFY_STEP_BYTES).map(|is_whole| (check, is_whole));
+                answer_read(serving, answering, stepped);
+            });
+            let is_whole;
+            (check, is_whole) = stepped.await?;
+            if is_whole {
+                return Ok(bytes.into());
             }
-        })
+            left = left.saturating_sub(VERIFY_STEP_BYTES);
+        }
     }
 
     fn remove(
@@ -227,19 +251,4 @@ fn read_from(
         Home::Packed => reader.packed(shard, range, source),
         Home::File => reader.shard_files().read(shard, range, source),
     }
-}
-
-/// Verifies a shard file from its first byte to its last; `None` once its caller is gone.
-fn verify_file(
-    reader: &Reader,
-    shard: ShardId,
-    caller: &AnswerSender<VolumeAnswer>,
-) -> std::result::Result<Option<u64>, sherd_volume::error::Error> {
-    let mut check = reader.shard_files().check(shard)?;
-    while !check.step(VERIFY_STEP_BYTES)? {
-        if caller.is_closed() {
-            return Ok(None);
-        }
-    }
-    Ok(Some(check.header().shard_bytes))
 }

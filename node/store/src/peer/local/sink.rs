@@ -19,6 +19,7 @@ use sherd_core::message::{Error, Result, ShardFileHeader};
 use sherd_volume::shard_file::ShardWriter;
 
 use super::finish;
+use crate::machine::call_times::CallTimes;
 use crate::machine::workers::Workers;
 use crate::peer::limits::APPENDS_UNDER_WAY_MAX;
 use crate::peer::watch::{CallWatch, TransferPlace};
@@ -34,6 +35,8 @@ pub(super) struct LocalSink {
     refused: Option<Error>,
     steps: Arc<Mutex<SinkSteps>>,
     watch: CallWatch,
+    /// Where the time of appends is counted: that of a finish goes by the size of the file.
+    times: Option<Arc<CallTimes>>,
     expected: Option<ShardDigest>,
 }
 
@@ -225,14 +228,20 @@ impl SinkTurn {
 
 impl LocalSink {
     /// A file of a volume that serves, or fails as `serving` does.
-    pub(super) fn begin(serving: Result<Arc<ServingVolume>>, watch: CallWatch, file: SinkFile) -> Self {
+    pub(super) fn begin(
+        serving: Result<Arc<ServingVolume>>,
+        watch: CallWatch,
+        times: Option<Arc<CallTimes>>,
+        file: SinkFile,
+    ) -> Self {
         let opening = serving.map(|serving| SinkOpening {
             serving: Arc::downgrade(&serving),
             writes: Arc::clone(&serving.writes),
         });
         let steps =
             SinkSteps { queued: VecDeque::new(), file: Some(file), is_worked_on: false, is_ended: false };
-        Self { opening, refused: None, steps: Arc::new(Mutex::new(steps)), watch, expected: None }
+        let steps = Arc::new(Mutex::new(steps));
+        Self { opening, refused: None, steps, watch, times, expected: None }
     }
 
     /// Queues a step, or says why it is refused: the caller ends the file then.
@@ -293,6 +302,7 @@ impl LocalSink {
 impl ShardSink for LocalSink {
     fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()> {
         let queued = self.queue(APPENDS_UNDER_WAY_MAX, |answering| {
+            let answering = answering.timed_in(self.times.as_ref());
             Ok(SinkWork::Append(bytes, vec![(answering, self.watch.transfer()?)]))
         });
         queued.unwrap_or_else(|error| {

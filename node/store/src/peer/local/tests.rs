@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use sherd_core::checksum::ShardDigest;
 use sherd_core::id::{
@@ -20,11 +22,11 @@ use sherd_core::register::Refusal;
 use super::LocalPeer;
 use crate::machine::workers::Workers;
 use crate::observe::metrics::VolumeFault;
-use crate::peer::limits::{APPENDS_UNDER_WAY_MAX, LATE_TRANSFERS_MAX};
+use crate::peer::limits::{APPENDS_UNDER_WAY_MAX, LATE_TRANSFERS_MAX, VERIFY_TURNS_MAX};
 use crate::peer::watch::CallLength;
 use crate::peer::{Peer, RegisterPeer, ShardPeer};
 use crate::upkeep::tests::{DEADLINE, Directories, body};
-use crate::volumes::{VolumeState, Volumes, WORKERS};
+use crate::volumes::{HealPace, VolumeState, Volumes, WORKERS};
 
 const BYTES: usize = 300_000;
 
@@ -87,6 +89,58 @@ async fn bytes_appended_in_order_are_read_back_in_order() {
     }
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].shard, &found[0].key), (shard(1), &key()));
+}
+
+/// A verified shard takes the turns of a heal on its volume, a mebibyte at one time, and at rest none.
+#[tokio::test]
+async fn a_shard_is_verified_at_the_pace_of_healing() {
+    const MIB: u64 = 1 << 20;
+    let directories = Directories::new(1);
+    let (volumes, peer, volume) = a_volume(&directories).await;
+    let header = ShardFileHeader { shard_bytes: 5 * MIB, ..header(1) };
+    let mut sink = peer.create_shard(volume, &target(), header, false);
+    for piece in body(1, 5 << 20).chunks(1 << 18) {
+        sink.append(vec![Bytes::copy_from_slice(piece)]).await.expect("appended");
+    }
+    sink.finish().await.expect("durable");
+    peer.put_shard(volume, shard(2), &target(), vec![body(2, 200_000)]).await.expect("durable");
+    let lanes = volumes.heal_lanes();
+    assert_eq!(lanes.charged_most(), 0, "clients write it");
+    tokio::time::pause();
+    lanes.set(HealPace { bytes_per_second: Some(MIB), ..HealPace::default() });
+    let begun = Instant::now();
+    assert_eq!(peer.verify_shard(volume, shard(1), Home::File).await, Ok(5 * MIB));
+    assert_eq!((begun.elapsed().as_secs(), lanes.charged_most()), (4, 5 * MIB), "the last step is unpaid");
+    assert_eq!(peer.verify_shard(volume, shard(2), Home::Packed).await, Ok(200_000));
+    assert_eq!((begun.elapsed().as_secs(), lanes.charged_most()), (5, 200_000));
+    lanes.set(HealPace { rests: true, ..HealPace::default() });
+    let begun = Instant::now();
+    let rest = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(lanes.charged_most(), 0);
+        lanes.set(HealPace::default());
+    };
+    let (verified, ()) = tokio::join!(peer.verify_shard(volume, shard(1), Home::File), rest);
+    assert_eq!((verified, begun.elapsed().as_secs()), (Ok(5 * MIB), 2));
+}
+
+/// However little healing may move, a shard is verified before its caller gives up.
+#[tokio::test]
+async fn a_shard_that_waited_for_its_turns_for_long_is_verified_without_them() {
+    let directories = Directories::new(1);
+    let (volumes, peer, volume) = a_volume(&directories).await;
+    let bytes = 70 << 20;
+    let header = ShardFileHeader { shard_bytes: bytes, ..header(1) };
+    let mut sink = peer.create_shard(volume, &target(), header, false);
+    for _ in 0..70 {
+        sink.append(vec![body(1, 1 << 20)]).await.expect("appended");
+    }
+    sink.finish().await.expect("durable");
+    tokio::time::pause();
+    volumes.heal_lanes().set(HealPace { bytes_per_second: Some(1), ..HealPace::default() });
+    let begun = Instant::now();
+    assert_eq!(peer.verify_shard(volume, shard(1), Home::File).await, Ok(bytes));
+    assert_eq!(begun.elapsed().as_secs(), VERIFY_TURNS_MAX.as_secs());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -24,6 +24,7 @@ use crate::peer::VolumeRoute;
 use crate::register::refs::listed_on;
 use crate::upkeep::deps::Deps;
 use crate::upkeep::final_seals::is_final;
+use crate::upkeep::governor::admit;
 use crate::upkeep::limits::{
     BUCKETS_PER_LOOK, REMAINS_AGAIN_MS, REMAINS_LOOK_EVERY, REMAINS_PAGE, ROW_COST_BYTES, SILENCE_MS,
     VOLUME_PATIENCE,
@@ -170,7 +171,7 @@ impl RemainsCleaner {
                 let Ok(page) = answer.result else { return false };
                 let within = |key: &RegisterKey| is_in_table(key) && key.bucket <= bucket;
                 for row in page.rows.iter().filter(|row| is_in_table(&row.key) && row.key.bucket == bucket) {
-                    self.deps.throttle.take(ROW_COST_BYTES).await;
+                    admit(&self.deps, &[own.volume], ROW_COST_BYTES).await;
                     let began_ms = self.deps.now_ms();
                     is_clear &= self.clear_row(own, row).await;
                     if !is_clear && self.deps.now_ms().saturating_sub(began_ms) >= SILENCE_MS {

@@ -20,6 +20,7 @@ use super::stall::RecoveryStall;
 use super::status::Recoveries;
 use crate::peer::VolumeRoute;
 use crate::upkeep::deps::Deps;
+use crate::upkeep::governor::admit;
 use crate::upkeep::limits::PAGE_PATIENCE;
 use crate::upkeep::pages::{ask, read_whole};
 use crate::upkeep::recover::limits::{ADOPT_PAGE, ADOPT_TRIES, BATCH_BYTES, BATCH_ROWS};
@@ -179,7 +180,7 @@ impl RowAdopter {
         let rows = rows.into_iter().filter_map(Result::transpose).collect::<Result<Vec<AdoptedRow>, _>>()?;
         let count = rows.len() as u64;
         let bytes: usize = rows.iter().map(|row| row.value.head.len() + row.value.inline.len()).sum();
-        self.deps.throttle.take(bytes as u64).await;
+        admit(&self.deps, &[own.volume], bytes as u64).await;
         let answer = ask(own.peer.adopt(own.volume, rows), PAGE_PATIENCE).await;
         let answer = answer.map_err(|error| RecoveryStall::Own(error.to_string()))?;
         answer.result.map_err(|refusal| RecoveryStall::Own(refusal.to_string()))?;

@@ -26,7 +26,7 @@ use crate::cluster::SetView;
 use crate::peer::VolumeRoute;
 use crate::register::refs::kept_by;
 use crate::upkeep::deps::Deps;
-use crate::upkeep::limits::PAGE_PATIENCE;
+use crate::upkeep::limits::{PAGE_PATIENCE, SHARD_VERIFY_PATIENCE};
 use crate::upkeep::pages::ask;
 use crate::upkeep::progress::ProgressFiles;
 use crate::upkeep::queue::HealQueue;
@@ -252,7 +252,7 @@ impl ShardRestorer {
         }
         // A loss of the log may begin within a record.
         self.deps.throttle.take(subject.shard_bytes()).await;
-        ask(own.peer.verify_shard(own.volume, shard, home), PAGE_PATIENCE).await
+        ask(own.peer.verify_shard(own.volume, shard, home), SHARD_VERIFY_PATIENCE).await
     }
 
     /// Rebuilds a shard, or queues that.

@@ -19,6 +19,7 @@ use sherd_core::stripe::Layout;
 use crate::cluster::SetView;
 use crate::peer::VolumeRoute;
 use crate::upkeep::deps::Deps;
+use crate::upkeep::governor::admit;
 use crate::upkeep::limits::{
     REBUILD_WINDOW_BYTES, REBUILD_WINDOW_PATIENCE, SHARD_LOOK_PATIENCE, SHARD_VERIFY_PATIENCE,
 };
@@ -236,8 +237,8 @@ impl HealSubject {
         offset: u64,
         length: u64,
     ) -> Result<Bytes, (Option<u8>, RebuildError)> {
-        let columns_read = length.saturating_mul(sources.len() as u64 + 1);
-        deps.throttle.take(columns_read).await;
+        let used: Vec<VolumeId> = sources.iter().chain([&index]).map(|shard| self.home(*shard)).collect();
+        admit(deps, &used, length).await;
         let reads = sources.iter().map(|source| async move {
             let route = self.route(*source);
             let (shard, home) = (self.shard(*source), self.data.home);

@@ -1,13 +1,20 @@
 //! Rows that were young when the scrubber looked at their page, and are looked at when its pass ends.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use sherd_core::heal::HealEntry;
-use sherd_core::id::RegisterKey;
-use sherd_core::message::{RowScan, ScannedRow};
+use sherd_core::id::{BucketId, DataId, ObjectKey, ProposerId, RegisterKey, ShardId};
+use sherd_core::message::{RowScan, ScannedRow, SeenShard, ShardPage};
 use sherd_core::record::DataRef;
 
 use super::{DEADLINE, Directories, Node, body, name};
 use crate::object::WriteConditions;
-use crate::peer::VolumeRoute;
+use crate::peer::scripted::{Fate, ScriptedPeer, says};
+use crate::peer::{LocalPeer, VolumeRoute};
+use crate::upkeep::walks::place::ScrubPlace;
 
 const SECOND_MS: u64 = 1_000;
 
@@ -71,4 +78,41 @@ async fn a_postponed_row_is_judged_as_it_is_when_its_turn_comes() {
     assert!(finds(&again, rewritten), "another pass finds it");
     assert!(!finds(&again, replaced) && !finds(&gone, deleted), "they are named by nothing");
     node.close().await;
+}
+
+/// A heal that comes behind a page of files waits for the one that is looked at, and not for all of them.
+#[tokio::test]
+async fn a_page_of_files_is_paid_for_file_by_file() {
+    const BYTES: u64 = 1_000_000;
+    let directories = Directories::new(1);
+    let node = directories.start().await;
+    let volume = node.volumes.all()[0].id();
+    let peer = Arc::new(ScriptedPeer::new(LocalPeer::new(node.volumes.clone())));
+    let own = VolumeRoute::through(volume, &peer);
+    let seen = |index| SeenShard {
+        shard: ShardId { data: DataId { birth: node.workers.deps.now(), proposer: ProposerId(1) }, index },
+        key: RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key")),
+        is_whole: true,
+    };
+    let page = ShardPage { shards: (0..8).map(seen).collect(), next: None };
+    says(&peer.shard_pages, move |_, ()| Fate::Instead(Ok(page.clone())));
+    says(&peer.verifies, |_, _| Fate::Instead(Ok(BYTES)));
+    let (scrubber, throttle) = (&node.workers.scrubber, &node.workers.deps.throttle);
+    throttle.set_bytes_per_second(BYTES);
+    tokio::time::pause();
+    let scrub = async {
+        let place = ScrubPlace::Files { directory: 0, after: None };
+        let (next, cost) = scrubber.scrub_page(&own, &place, &mut Vec::new()).await.expect("it is looked at");
+        scrubber.pace(node.local(volume), cost).await;
+        (next, cost)
+    };
+    let heal = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let begun = Instant::now();
+        throttle.take(1).await;
+        begun.elapsed()
+    };
+    let (looked_at, waited) = tokio::join!(scrub, heal);
+    assert_eq!(looked_at, (None, 8 * BYTES));
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
 }

@@ -1,7 +1,7 @@
 //! Walks of all that a volume holds: the scrubber's, and the sweeper's over tombstones and over suspects,
 //! which the scrubber finds.
 
-mod place;
+pub(crate) mod place;
 pub(crate) mod scrub;
 pub(crate) mod suspects;
 pub(crate) mod sweep;

@@ -8,7 +8,7 @@ use sherd_core::record::{put_register_key, take_register_key};
 pub(super) const STAGES: u32 = 2 + 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ScrubPlace {
+pub(crate) enum ScrubPlace {
     Rows { after: Option<RegisterKey> },
     Packed { after: Option<ShardId> },
     Files { directory: u8, after: Option<ShardId> },

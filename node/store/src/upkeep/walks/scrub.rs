@@ -34,8 +34,8 @@ use crate::upkeep::buckets::remains::RemainsCleaner;
 use crate::upkeep::deps::Deps;
 use crate::upkeep::final_seals::{is_gone_for_ever, is_sealed_for_ever_on, take_final_seal};
 use crate::upkeep::limits::{
-    POSTPONED_MAX, ROW_COST_BYTES, SCRUB_AWAY, SCRUB_PACE_MIN, SCRUB_PAGE, SCRUB_PATIENCE, UNSETTLED_MS,
-    YOUNG_MS,
+    POSTPONED_MAX, ROW_COST_BYTES, SCRUB_AWAY, SCRUB_PACE_MIN, SCRUB_PAGE, SCRUB_PATIENCE,
+    SHARD_VERIFY_PATIENCE, UNSETTLED_MS, YOUNG_MS,
 };
 use crate::upkeep::pages::{ask, read_whole};
 use crate::upkeep::progress::{ProgressFiles, ScrubProgress};
@@ -210,7 +210,7 @@ impl Scrubber {
     }
 
     /// Looks at one page. Gives where its stage goes on, and what it cost.
-    async fn scrub_page(
+    pub(crate) async fn scrub_page(
         &self,
         own: &VolumeRoute,
         place: &ScrubPlace,
@@ -225,6 +225,7 @@ impl Scrubber {
                 for row in &page.rows {
                     self.scrub_row(own, row, postponed).await;
                 }
+                self.deps.throttle.take(cost).await;
                 Ok((page.next.map(|after| ScrubPlace::Rows { after: Some(after) }), cost))
             }
             ScrubPlace::Packed { after } => {
@@ -245,8 +246,7 @@ impl Scrubber {
     }
 
     /// Waits as long as the bytes looked at take at the pace of the pass.
-    async fn pace(&self, volume: &LocalVolume, cost: u64) {
-        self.deps.throttle.take(cost).await;
+    pub(crate) async fn pace(&self, volume: &LocalVolume, cost: u64) {
         let used = volume.status().open.map_or(0, |open| open.total_bytes.saturating_sub(open.free_bytes));
         let scrub_pass = self.deps.tuning.scrub_pass();
         let pace = (used / scrub_pass.as_secs().max(1)).max(SCRUB_PACE_MIN);
@@ -353,14 +353,17 @@ impl Scrubber {
         for SeenShard { shard, key, is_whole } in shards {
             self.counters.shards.fetch_add(1, Ordering::Relaxed);
             let verified = if *is_whole {
-                ask(own.peer.verify_shard(own.volume, *shard, home), SCRUB_PATIENCE).await
+                ask(own.peer.verify_shard(own.volume, *shard, home), SHARD_VERIFY_PATIENCE).await
             } else {
                 // A rest of a write after a crash: no sign of a bad disk, and not counted as one.
                 Err(message::Error::Corrupt { what: "it was never finished".to_owned() })
             };
             let is_rotten = matches!(verified, Err(message::Error::Corrupt { .. }));
             self.counters.bytes.fetch_add(*verified.as_ref().unwrap_or(&0), Ordering::Relaxed);
-            bytes += verified.unwrap_or(ROW_COST_BYTES);
+            let cost = verified.unwrap_or(ROW_COST_BYTES);
+            // Before the next one: the cost of a whole page at one time would hold up heals behind it.
+            self.deps.throttle.take(cost).await;
+            bytes += cost;
             let is_old = is_older_than_orphans(&self.deps, shard.data);
             if !is_rotten && (!is_old || self.is_named_here(own, key, shard.data).await) {
                 continue;

@@ -255,6 +255,22 @@ async fn start_merging(
     (volumes, held, until)
 }
 
+/// The slowest one counts: heals of a stripe use several.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_devices_are_measured_beside_the_service_of_their_volumes() {
+    let options = Options { ballast_bytes: 2 << 20, ..small() };
+    let index = Arc::new(|_: &Path| Box::new(Forgetful) as Box<dyn IndexSource>);
+    let clock = Arc::new(SystemClock::new());
+    let volumes = start_with(&new_disk(), Pace::default(), index, options, clock).await;
+    let measured = |volume: &Arc<LocalVolume>| volume.device_pace();
+    while !volumes.all().iter().all(|volume| measured(volume).is_some()) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(volumes.device_pace(), volumes.all().iter().filter_map(measured).min());
+    volumes.all()[1].note_device_pace(1);
+    assert_eq!(volumes.device_pace(), Some(1));
+}
+
 /// Health and pings are made from it: a disk that hangs must not hold them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_status_does_not_wait_for_an_index_that_writes() {

@@ -3,13 +3,13 @@
 //! Bytes are counted, not time: when the rate changes, bytes that are still unpaid are paid for at the new
 //! rate, also by tasks that wait for them already.
 
-use crate::upkeep::limits::CREDIT_MAX;
-
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use super::limits::CREDIT_MAX;
 
 /// A budget of bytes per second, shared by all that take from it.
 #[derive(Debug)]
@@ -44,6 +44,11 @@ impl ByteLedger {
         let credit = CREDIT_MAX.as_nanos().saturating_mul(rate);
         self.paid = paid.min(self.handed_out.saturating_add(credit));
         self.counted = now;
+    }
+
+    /// Counts bytes that were handed out as paid for: they are not waited for any more.
+    fn forgive(&mut self, bytes: u64) {
+        self.paid = self.paid.saturating_add(u128::from(bytes) * BILLION).min(self.handed_out);
     }
 
     /// Another rate from here on. Without one nothing is counted, and nothing is left to be paid for.
@@ -100,15 +105,37 @@ impl Throttle {
         *self.paused.borrow()
     }
 
+    /// The rate in force; 0 for none.
+    pub(crate) fn bytes_per_second(&self) -> u64 {
+        self.ledger.lock().bytes_per_second
+    }
+
+    /// As [`Self::take`], but waits for `patience` at most: bytes that are not paid for by then are moved
+    /// unpaid.
+    pub(crate) async fn take_within(&self, bytes: u64, patience: Duration) {
+        let mut is_handed_out = false;
+        let taken = tokio::time::timeout(patience, self.take_noting(bytes, &mut is_handed_out)).await;
+        if taken.is_err() && is_handed_out {
+            self.ledger.lock().forgive(bytes);
+        }
+    }
+
     pub(crate) async fn take(&self, bytes: u64) {
+        self.take_noting(bytes, &mut false).await;
+    }
+
+    async fn take_noting(&self, bytes: u64, is_handed_out: &mut bool) {
         let mut paused = self.paused.subscribe();
         // The sender lives as long as this budget.
         drop(paused.wait_for(|paused| !paused).await);
         let mut rate_changes = self.rate_changes.subscribe();
         let due = self.ledger.lock().hand_out(bytes);
+        *is_handed_out = true;
         loop {
+            // A pause that came meanwhile holds this, too, although it is paid for.
+            drop(paused.wait_for(|paused| !paused).await);
             let wait = self.ledger.lock().time_until(due);
-            if wait.is_zero() {
+            if wait.is_zero() && !self.is_paused() {
                 return;
             }
             // Cancel-safe: a change that comes meanwhile is seen by the next wait.
@@ -177,5 +204,31 @@ mod tests {
         assert!(held.is_err());
         throttle.pause(false);
         throttle.take(1).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_holds_what_waits_for_its_payment() {
+        let throttle = Throttle::new(1000);
+        throttle.take(5_000).await;
+        let rests = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            throttle.pause(true);
+            tokio::time::sleep(Duration::from_secs(59)).await;
+            throttle.pause(false);
+        };
+        let ((), took) = tokio::join!(rests, waited(&throttle, 1));
+        assert_eq!(took.as_secs(), 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_were_moved_unpaid_hold_up_no_other() {
+        let throttle = Throttle::new(1000);
+        throttle.take(20_000).await;
+        throttle.take_within(1_000_000, Duration::from_secs(5)).await;
+        assert_eq!(waited(&throttle, 1).await.as_secs(), 15);
+        throttle.pause(true);
+        throttle.take_within(1_000_000, Duration::from_secs(5)).await;
+        throttle.pause(false);
+        assert_eq!(waited(&throttle, 1).await, Duration::ZERO, "a pause forgives no debt of others");
     }
 }
