@@ -255,7 +255,7 @@ pub struct NodeSettings {
         inner(length(min = 2, max = 64), regex(pattern = "^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"))
     )]
     pub trusted_proxies: Vec<String>,
-    /// Bytes per second that healing and scrubbing may move: 1MiB to 1TiB.
+    /// Most bytes per second that healing and scrubbing move, 1MiB to 1TiB; else clients' latencies decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = "^[0-9]+(kB|KiB|MB|MiB|GB|GiB|TiB)?$"))]
     pub heal_bandwidth: Option<String>,

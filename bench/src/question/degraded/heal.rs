@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! fill -> clients on the whole node, for what they see before
-//!      -> lose 4, heal without clients      at no limit of bandwidth
-//!      -> lose 3, heal beside clients       at no limit
-//!      -> lose 2, heal beside clients       at the default limit
+//!      -> lose 4, heal without clients      without a bound of bandwidth, as is the default
+//!      -> lose 3, heal beside clients       without a bound
+//!      -> lose 2, heal beside clients       with a bound of 64 MiB/s
 //!      -> lose 1 and 2: the healed ones alone must give everything back
 //! ```
 //! Between two heals the node becomes idle, which takes `rest_seconds`: it compares the healed volume with
@@ -46,8 +46,11 @@ const LARGE_WRITERS: usize = 4;
 const FOREGROUND_CLIENTS: usize = 32;
 /// Windows of each operation before a heal.
 const WINDOWS_BEFORE: u32 = 5;
-/// No limit in effect: the largest bandwidth that the node takes.
-const UNLIMITED: [&str; 4] = ["--upkeep-heal-bandwidth", "1TiB", AT_ONCE[0], AT_ONCE[1]];
+/// Clients' latencies alone decide.
+const UNLIMITED: [&str; 2] = AT_ONCE;
+/// The bound of the last heal, and its label.
+const BOUND: &str = "64MiB";
+const BOUNDED: [&str; 4] = ["--upkeep-heal-bandwidth", BOUND, AT_ONCE[0], AT_ONCE[1]];
 /// An empty folder is taken up as soon as it is there.
 const AT_ONCE: [&str; 2] = ["--upkeep-adopt-after", "0s"];
 /// Data shards, and volumes, of the node.
@@ -94,17 +97,18 @@ pub(super) fn measure(counts: &ObjectCounts, bench: &mut Bench) -> Result<(), Er
         bench.add(Row::new(labels.map(|(name, value)| (name, value.to_owned()))).with("mib_s", speed));
     }
     before(&node, &mut stored.small, bench)?;
-    let measured = [(4, "unlimited", false), (3, "unlimited", true), (2, "default", true)];
+    let measured = [(4, "unlimited", false), (3, "unlimited", true), (2, BOUND, true)];
     for (number, bandwidth, has_clients) in measured {
-        if bandwidth == "default" {
-            node.restart(&AT_ONCE, End::Asked)?;
+        if bandwidth == BOUND {
+            node.restart(&BOUNDED, End::Asked)?;
         }
         let setting = HealSetting { bandwidth, has_clients };
         let seconds = heal(&node, number, setting, &mut stored.small, bench)?.as_secs_f64();
         let rest = node.until_idle(REST_AFTER_HEAL);
         let held = stored.held_bytes as f64 / f64::from(1 << 20);
         let mut row = setting.row("heal").with("seconds", seconds).with("mib_s", held / seconds);
-        row = row.with("held_mib", held);
+        let mib_of_tib_h = f64::from(1 << 20) / 3600.0;
+        row = row.with("held_mib", held).with("tib_h", held / seconds / mib_of_tib_h);
         match rest {
             Some(rest) => row = row.with("rest_seconds", rest.as_secs_f64()),
             None => row.flags.push(format!("the node is still busy {} s later", REST_AFTER_HEAL.as_secs())),
@@ -147,7 +151,7 @@ fn before(node: &BenchNode, small: &mut Keys, bench: &mut Bench) -> Result<(), E
     for _ in 0..windows {
         foreground.turn(bench)?;
     }
-    for bandwidth in ["unlimited", "default"] {
+    for bandwidth in ["unlimited", BOUND] {
         foreground.add_rows(bandwidth, "before", bench);
     }
     Ok(())

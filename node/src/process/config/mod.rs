@@ -192,7 +192,7 @@ pub struct Upkeep {
     pub release_grace: Duration,
     /// Time of one scrub pass.
     pub scrub_period: Duration,
-    /// Bytes per second and volume.
+    /// Bytes per second of background work at most; 0 for no bound.
     pub heal_bytes_per_second: u64,
     /// How long an empty directory waits for its disk.
     pub adopt_after: Duration,
@@ -558,13 +558,10 @@ impl Judge<'_> {
                 seconds(3600),
                 year,
             )?,
-            heal_bytes_per_second: self.bytes(
-                "upkeep.heal_bandwidth",
-                heal_bandwidth,
-                mib(64),
-                mib(1),
-                mib(1 << 20),
-            )?,
+            heal_bytes_per_second: match heal_bandwidth {
+                Some(bound) => self.within("upkeep.heal_bandwidth", bound, mib(1), mib(1 << 20))?.0,
+                None => 0,
+            },
             adopt_after: self.period("upkeep.adopt_after", adopt_after, wait, seconds(0), day)?,
         })
     }

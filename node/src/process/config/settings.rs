@@ -230,8 +230,8 @@ pub struct UpkeepSettings {
     /// Time in which every stored byte is verified once [default: 30days]
     #[arg(long = "upkeep-scrub-period", env = "SHERD_UPKEEP_SCRUB_PERIOD", value_name = "TIME")]
     pub scrub_period: Option<Period>,
-    /// Bytes per second that healing and scrubbing may move, reads and writes of all volumes
-    /// together [default: 64MiB]
+    /// Bytes per second that healing and scrubbing may move at most, reads and writes of all volumes
+    /// together [default: none, clients' latencies decide]
     #[arg(long = "upkeep-heal-bandwidth", env = "SHERD_UPKEEP_HEAL_BANDWIDTH", value_name = "SIZE")]
     pub heal_bandwidth: Option<ByteSize>,
     /// How long an empty directory waits for its disk to come back before the volume is rebuilt in it

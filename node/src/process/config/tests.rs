@@ -57,6 +57,7 @@ fn volumes_and_credentials_are_enough() {
     assert_eq!(config.pack_bytes_max, 256 << 10);
     assert_eq!(config.upkeep.release_grace, Duration::from_mins(10));
     assert_eq!(config.upkeep.adopt_after, Duration::from_mins(10));
+    assert_eq!(config.upkeep.heal_bytes_per_second, 0, "clients' latencies alone decide");
     assert_eq!((config.audit, config.trusted_proxies), (None, TrustedProxies::default()));
     let stdout = Machine::new().resolve("audit_log = \"-\"").expect("valid");
     assert_eq!(stdout.audit, Some(AuditTarget::Stdout));
