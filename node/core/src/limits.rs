@@ -96,6 +96,15 @@ pub const IAM_DOCUMENT_BYTES_MAX: usize = 128 << 10;
 pub const IAM_INLINE_MAX: usize = 128;
 /// Bytes of one record: a managed policy of five versions of the longest document, with room.
 pub const IAM_RECORD_BYTES_MAX: usize = 1 << 20;
+/// Characters of an access key's id that was given and not drawn here: root's least (MinIO's, too), and a
+/// user's name, as MinIO's users have their names as ids.
+pub const IAM_KEY_ID_CHARS_MIN: usize = 3;
+/// See [`IAM_KEY_ID_CHARS_MIN`].
+pub const IAM_KEY_ID_CHARS_MAX: usize = IAM_USER_NAME_CHARS_MAX;
+/// Characters of a secret that was given: the bounds of root's.
+pub const IAM_SECRET_CHARS_MIN: usize = 8;
+/// See [`IAM_SECRET_CHARS_MIN`].
+pub const IAM_SECRET_CHARS_MAX: usize = 128;
 /// Bytes of a key's sealed secret: 40 and a tag of 16, with room for longer ones.
 pub const IAM_SECRET_BYTES_MAX: usize = 256;
 /// Bytes of a service's or a region's name in a key's last use.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use http::StatusCode;
 use sherd_core::iam::{EntityKind, ManagedPolicy};
 use sherd_core::record::Tag;
 use sherd_front::denial::Denial;
@@ -43,6 +44,8 @@ pub(crate) enum Subject {
     PolicySource,
     /// The caller itself, who always may.
     Caller,
+    /// No entity that permissions name: callers that certificates prove may, and no key, root's neither.
+    Certificate,
 }
 
 /// The facts of a request to IAM.
@@ -105,6 +108,10 @@ impl SubjectEntity {
 /// # Errors
 /// AccessDenied, and a call that does not name its subject.
 pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -> Result<(), Fault> {
+    if subject == Subject::Certificate && !call.caller.is_certificate() {
+        let message = format!("{action} is called over a connection with a certificate alone.");
+        return Err(Fault::new("AccessDenied", StatusCode::FORBIDDEN, message));
+    }
     if subject == Subject::Caller || matches!(&*call.caller.identity, Identity::Root) {
         return Ok(());
     }
@@ -143,7 +150,8 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
         | Subject::Policy
         | Subject::Key
         | Subject::PolicySource
-        | Subject::Caller => return Ok(()),
+        | Subject::Caller
+        | Subject::Certificate => return Ok(()),
     };
     match call.form.members("Tags") {
         0 => Ok(()),
@@ -202,7 +210,7 @@ async fn named(call: &Call, subject: Subject) -> Result<SubjectEntity, Fault> {
     };
     match subject {
         Subject::Account => Ok(SubjectEntity { arn: None, tags: vec![] }),
-        Subject::Caller => Ok(SubjectEntity::bare(call.own_arn().to_owned())),
+        Subject::Caller | Subject::Certificate => Ok(SubjectEntity::bare(call.own_arn().to_owned())),
         Subject::User => user(call, call.user_name()?).await,
         Subject::MovedUser => user(call, call.required("UserName")?).await,
         Subject::Group | Subject::MovedGroup => group(call, call.required("GroupName")?).await,

@@ -92,7 +92,7 @@ impl From<IamError> for Fault {
         let message = error.to_string();
         match error {
             IamError::NoSuchEntity(_) => Self::no_such_entity(message),
-            IamError::EntityAlreadyExists { .. } => {
+            IamError::EntityAlreadyExists { .. } | IamError::KeyTaken(_) => {
                 Self::new("EntityAlreadyExists", StatusCode::CONFLICT, message)
             }
             IamError::DeleteConflict(_) => Self::new("DeleteConflict", StatusCode::CONFLICT, message),
@@ -105,7 +105,7 @@ impl From<IamError> for Fault {
             IamError::Invalid { field, source } => Self::validation(format!(
                 "1 validation error detected: Value at '{field}' failed to satisfy constraint: {source}"
             )),
-            IamError::Description => Self::validation(message),
+            IamError::Description | IamError::GivenKeyId | IamError::GivenSecret => Self::validation(message),
             IamError::MalformedPolicy(_) => {
                 Self::new("MalformedPolicyDocument", StatusCode::BAD_REQUEST, message)
             }

@@ -1,9 +1,10 @@
 //! The input of an action: its parameters and its caller.
 
 use http::StatusCode;
-use sherd_core::iam::{EntityKind, PolicyVendor};
+use sherd_core::iam::{AccessKeyId, EntityKind, PolicyVendor};
 use sherd_core::limits::IAM_PATH_CHARS_MAX;
 use sherd_core::record::Tag;
+use sherd_front::callers::root_keys::RootKeys;
 use sherd_front::denial::Denial;
 use sherd_front::source::Source;
 use sherd_policy::{ACCOUNT, Identity, Resource};
@@ -23,6 +24,8 @@ pub(crate) struct Call {
     pub(crate) form: Form,
     /// Its caller.
     pub(crate) caller: Caller,
+    /// The key pairs of root, whose ids no user may have.
+    pub(crate) root: RootKeys,
     /// Where the request came from.
     pub(crate) source: Source,
     /// The `User-Agent` of the request.
@@ -79,9 +82,13 @@ impl Call {
         Ok(EntityUpdate { name, path: self.optional("NewPath")?.map(str::to_owned) })
     }
 
-    /// The id of an access key, of a form that AWS's have.
+    /// The id of an access key, of a form that AWS's have, or that a given one may have.
     pub(crate) fn access_key_id(&self) -> Result<&str, Fault> {
         let id = self.required("AccessKeyId")?;
+        // Ids that another store gave are shorter than AWS's, and have other characters.
+        if AccessKeyId::parse(id).is_some() {
+            return Ok(id);
+        }
         if id.len() < KEY_ID_CHARS_MIN {
             let constraint = format!("Member must have length greater than or equal to {KEY_ID_CHARS_MIN}");
             return Err(Fault::constraint("AccessKeyId", id, &constraint));

@@ -230,6 +230,7 @@ impl Inner {
             head.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let call = Call {
             iam: self.iam.clone(),
+            root: self.verifier.root().clone(),
             form,
             source: Source::of(&head.extensions),
             user_agent: user_agent.to_owned(),

@@ -215,7 +215,7 @@ async fn a_node_that_is_cut_off_answers_by_no_old_view() {
     cluster.relays_of(cut).for_each(Relay::cut);
     // It returns when no node takes a view from before any more.
     iam[0].delete_key(USER, &key).await;
-    let unknown = AccessKey { id: "unknown".to_owned(), ..key.clone() };
+    let unknown = AccessKey { id: "un~known".to_owned(), ..key.clone() };
     let node = cluster.node(cut);
     for key in [&key, &kept] {
         for ask in Ask::ALL {
@@ -224,7 +224,7 @@ async fn a_node_that_is_cut_off_answers_by_no_old_view() {
             assert!(is_unavailable, "{ask:?}: {answered:?}");
         }
     }
-    // No register has a key of that form, so none is asked.
+    // No key has an id with a tilde, so no register is asked.
     is_refused(node, &unknown).await;
     for node in cluster.running().take(cut) {
         is_refused(node, &key).await;

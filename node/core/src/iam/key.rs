@@ -2,8 +2,9 @@
 //! may be used is in its user's record.
 //!
 //! ```text
-//! key  := version u8 (1; 2 where its user lives under its id), id text, user EntityRef, created ms u64,
-//!         fingerprint 8, nonce 12, secret blob (sealed, its tag of 16 bytes behind it)
+//! key  := version u8 (1; 2 where its user lives under its id; 3 where its own id was given), id text,
+//!         user EntityRef, created ms u64, fingerprint 8, nonce 12,
+//!         secret blob (sealed, its tag of 16 bytes behind it)
 //! use  := version u8 = 1, used ms u64, service text, region text
 //! ```
 
@@ -13,7 +14,7 @@ use bytes::Bytes;
 
 use super::name::AccessKeyId;
 use super::reference::{EntityRef, read_key_id};
-use super::{VERSION, VERSION_OF_HOMES, begin, begin_of};
+use super::{VERSION, VERSION_OF_GIVEN_ID, VERSION_OF_HOMES, begin, begin_of};
 use crate::codec::{DecodeError, Writer};
 use crate::limits::{IAM_SECRET_BYTES_MAX, IAM_USE_TEXT_BYTES_MAX};
 
@@ -53,10 +54,21 @@ impl KeyRecord {
         let Self { id, user, created_ms, secret } = self;
         let WrappedSecret { fingerprint, nonce, sealed } = secret;
         let mut writer = Writer::new();
-        writer.u8(if user.is_by_id() { VERSION_OF_HOMES } else { VERSION }).blob(id.as_str().as_bytes());
+        writer.u8(Self::version(*id, user)).blob(id.as_str().as_bytes());
         user.write(&mut writer);
         writer.u64(*created_ms).raw(fingerprint).raw(nonce).blob(sealed);
         writer.finish()
+    }
+
+    /// The version of a key of this id and this user.
+    fn version(id: AccessKeyId, user: &EntityRef) -> u8 {
+        if id.is_given() {
+            VERSION_OF_GIVEN_ID
+        } else if user.is_by_id() {
+            VERSION_OF_HOMES
+        } else {
+            VERSION
+        }
     }
 
     /// From its stored bytes.
@@ -64,7 +76,7 @@ impl KeyRecord {
     /// # Errors
     /// [`DecodeError`] where they have another form.
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
-        let (mut reader, version) = begin_of(bytes, "access key", VERSION_OF_HOMES)?;
+        let (mut reader, version) = begin_of(bytes, "access key", VERSION_OF_GIVEN_ID)?;
         let id = read_key_id(&mut reader)?;
         let user = EntityRef::read(&mut reader)?;
         let created_ms = reader.u64("creation")?;
@@ -74,7 +86,7 @@ impl KeyRecord {
             sealed: reader.blob("secret")?,
         };
         reader.finish("access key")?;
-        if user.is_by_id() != (version == VERSION_OF_HOMES) {
+        if version != Self::version(id, &user) {
             return Err(DecodeError::Invalid { field: "user" });
         }
         if secret.sealed.len() > IAM_SECRET_BYTES_MAX {

@@ -57,6 +57,10 @@ const VERSION: u8 = 1;
 const VERSION_OF_AWS: u8 = 2;
 /// The version of an access key whose user's home is named by an id.
 const VERSION_OF_HOMES: u8 = 2;
+/// The version of an access key whose id was given and not drawn here.
+const VERSION_OF_GIVEN_ID: u8 = 3;
+/// The version of a user that has a key whose id was given.
+const VERSION_OF_GIVEN_KEYS: u8 = 4;
 /// The version of a register of a name that has to do with a renamed user or group.
 const VERSION_OF_RENAMES: u8 = 3;
 

@@ -5,7 +5,8 @@ use std::fmt;
 use crate::env::Rng;
 use crate::id::{ObjectKey, RegisterKey};
 use crate::limits::{
-    IAM_GROUP_NAME_CHARS_MAX, IAM_PATH_CHARS_MAX, IAM_POLICY_NAME_CHARS_MAX, IAM_USER_NAME_CHARS_MAX,
+    IAM_GROUP_NAME_CHARS_MAX, IAM_KEY_ID_CHARS_MAX, IAM_KEY_ID_CHARS_MIN, IAM_PATH_CHARS_MAX,
+    IAM_POLICY_NAME_CHARS_MAX, IAM_USER_NAME_CHARS_MAX,
 };
 
 use super::ACCOUNT;
@@ -182,9 +183,14 @@ impl fmt::Display for EntityId {
     }
 }
 
-/// The id of an access key: `AKIA` and 16 letters, never given twice.
+/// The id of an access key: one that was drawn here, `AKIA` and 16 letters, never given twice; or one that
+/// another store gave its user, 3 to 64 of the characters a-z, A-Z, 0-9 and `_+.@-`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AccessKeyId([u8; 20]);
+pub struct AccessKeyId {
+    /// Letters of the id, and zeros behind them.
+    letters: [u8; IAM_KEY_ID_CHARS_MAX],
+    length: u8,
+}
 
 impl AccessKeyId {
     /// The first part of the names of all keys' registers.
@@ -195,18 +201,23 @@ impl AccessKeyId {
     /// Draws one.
     pub fn draw(rng: &dyn Rng) -> Self {
         let letters: [u8; KEY_LETTERS] = draw_letters(rng);
-        let mut all = [0; 20];
-        for (to, from) in all.iter_mut().zip(KEY_PREFIX.iter().chain(&letters)) {
-            *to = *from;
-        }
-        Self(all)
+        Self::of(KEY_PREFIX.iter().chain(&letters))
     }
 
-    /// The id that these letters are; `None` where no key here has such an id.
+    /// The id that these letters are; `None` where no key here can have such an id.
     pub fn parse(text: &str) -> Option<Self> {
-        let letters = text.strip_prefix("AKIA")?;
-        let all = <[u8; 20]>::try_from(text.as_bytes()).ok()?;
-        letters.bytes().all(is_of_ids).then_some(Self(all))
+        let is_long_enough = (IAM_KEY_ID_CHARS_MIN..=IAM_KEY_ID_CHARS_MAX).contains(&text.len());
+        (is_long_enough && text.bytes().all(is_of_given_ids)).then(|| Self::of(text.as_bytes()))
+    }
+
+    /// From at most 64 letters.
+    fn of<'a>(text: impl IntoIterator<Item = &'a u8>) -> Self {
+        let mut id = Self { letters: [0; IAM_KEY_ID_CHARS_MAX], length: 0 };
+        for (to, from) in id.letters.iter_mut().zip(text) {
+            *to = *from;
+            id.length += 1;
+        }
+        id
     }
 
     /// Its letters.
@@ -214,10 +225,18 @@ impl AccessKeyId {
     /// # Panics
     /// Never: they are ASCII.
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("checked when it was made")
+        let letters = self.letters.get(..usize::from(self.length)).expect("no longer than all");
+        std::str::from_utf8(letters).expect("checked when it was made")
     }
 
-    /// The register of the key.
+    /// Whether it has not the form of those that are drawn here.
+    pub fn is_given(&self) -> bool {
+        let drawn = self.as_str().as_bytes().strip_prefix(KEY_PREFIX);
+        !drawn.is_some_and(|letters| letters.len() == KEY_LETTERS && letters.iter().copied().all(is_of_ids))
+    }
+
+    /// The register of the key. Of a given id it has a tilde and the letters as they are: two ids may differ
+    /// in case alone, and no other id has a tilde.
     pub fn register(self) -> RegisterKey {
         self.register_below(Self::REGISTERS)
     }
@@ -228,8 +247,12 @@ impl AccessKeyId {
     }
 
     fn register_below(self, prefix: &str) -> RegisterKey {
-        let name = format!("{prefix}{}", self.as_str().to_ascii_lowercase());
-        RegisterKey::bucket(ObjectKey::new(name).expect("28 letters"))
+        let name = if self.is_given() {
+            format!("{prefix}~{self}")
+        } else {
+            format!("{prefix}{}", self.as_str().to_ascii_lowercase())
+        };
+        RegisterKey::bucket(ObjectKey::new(name).expect("at most 73 letters"))
     }
 }
 
@@ -243,6 +266,10 @@ impl fmt::Display for AccessKeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+const fn is_of_given_ids(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'.' | b'@' | b'-')
 }
 
 const fn is_of_ids(byte: u8) -> bool {

@@ -6,25 +6,29 @@
 //! key      := id text, status u8 (1 active, 2 inactive)
 //! named    := id text, name text, path text, created ms u64
 //! policies := inline n u32 x (name text, document text), attached n u32 x ref,
-//!             in version 2 alone: of AWS n u32 x name text
+//!             in versions 2 and 4 alone: of AWS n u32 x name text
 //! ref      := home text (the last part of its register's name), id text
 //! tags     := n u32 x (key text, value text)
 //! ```
 //! A record is of version 2 where a policy of AWS is attached, and of version 1 else. A program that does not
-//! have such policies refuses version 2, and with it the user: it must not leave one out that denies.
+//! have such policies refuses version 2, and with it the user: it must not leave one out that denies. A user
+//! that has a key whose id was given, and not drawn here, is of version 4, attached policies of AWS or not.
 
 use bytes::Bytes;
 
 use super::name::{AccessKeyId, EntityId, EntityKind};
 use super::policy::{ManagedPolicy, PolicyVendor};
 use super::reference::{EntityRef, read_key_id, read_named, write_named};
-use super::{VERSION, VERSION_OF_AWS, begin_of, read_tags, write_tags};
+use super::{
+    VERSION, VERSION_OF_AWS, VERSION_OF_GIVEN_KEYS, VERSION_OF_RENAMES, begin_of, read_tags, write_tags,
+};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::limits::{IAM_ATTACHED_MAX, IAM_GROUPS_MAX, IAM_INLINE_MAX, IAM_USER_KEYS_MAX};
 use crate::record::Tag;
 
 /// Bytes of the shortest pair of texts.
 const TEXTS_BYTES: usize = 8;
+const AWS_FIELD: &str = "policies of AWS";
 
 /// A policy that is part of a user or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,14 +69,14 @@ impl PolicySet {
         if self.aws.is_empty() { VERSION } else { VERSION_OF_AWS }
     }
 
-    fn write(&self, writer: &mut Writer) {
+    fn write(&self, writer: &mut Writer, version: u8) {
         let Self { inline, attached, aws } = self;
         writer.count(inline.len());
         for InlinePolicy { name, document } in inline {
             writer.blob(name.as_bytes()).blob(document.as_bytes());
         }
         write_refs(writer, attached);
-        if self.version() == VERSION_OF_AWS {
+        if version != VERSION {
             writer.count(aws.len());
             for name in aws {
                 writer.blob(name.as_bytes());
@@ -91,7 +95,10 @@ impl PolicySet {
             inline.push(InlinePolicy { name, document });
         }
         let attached = read_refs(reader, IAM_ATTACHED_MAX, "attached policies")?;
-        let aws = if version == VERSION_OF_AWS { read_aws(reader)? } else { Vec::new() };
+        let aws = if version == VERSION { Vec::new() } else { read_aws(reader)? };
+        if version == VERSION_OF_AWS && aws.is_empty() {
+            return Err(DecodeError::Invalid { field: AWS_FIELD });
+        }
         Ok(Self { inline, attached, aws })
     }
 }
@@ -168,14 +175,24 @@ impl UserRecord {
         self.key(id).is_some_and(|key| key.status == KeyStatus::Active)
     }
 
+    /// The version of its stored bytes.
+    fn version(&self) -> u8 {
+        if self.keys.iter().any(|key| key.id.is_given()) {
+            VERSION_OF_GIVEN_KEYS
+        } else {
+            self.policies.version()
+        }
+    }
+
     /// Its stored bytes.
     pub fn encode(&self) -> Bytes {
         let Self { id, home: _, name, path, created_ms, tags, policies, groups, keys } = self;
         let mut writer = Writer::new();
-        writer.u8(policies.version());
+        let version = self.version();
+        writer.u8(version);
         write_named(&mut writer, (id, name, path, *created_ms));
         write_tags(&mut writer, tags);
-        policies.write(&mut writer);
+        policies.write(&mut writer, version);
         write_refs(&mut writer, groups);
         writer.count(keys.len());
         for key in keys {
@@ -189,7 +206,10 @@ impl UserRecord {
     /// # Errors
     /// [`DecodeError`] where they have another form.
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
-        let (mut reader, version) = begin_of(bytes, "user", VERSION_OF_AWS)?;
+        let (mut reader, version) = begin_of(bytes, "user", VERSION_OF_GIVEN_KEYS)?;
+        if version == VERSION_OF_RENAMES {
+            return Err(DecodeError::Version { field: "user", version });
+        }
         let (id, name, path, created_ms) = read_named(&mut reader, EntityKind::User)?;
         let tags = read_tags(&mut reader)?;
         let policies = PolicySet::read(&mut reader, version)?;
@@ -200,7 +220,8 @@ impl UserRecord {
         }
         let keys = (0..count).map(|_| UserKey::read(&mut reader)).collect::<Result<_, _>>()?;
         reader.finish("user")?;
-        Ok(Self { id, home: name.clone(), name, path, created_ms, tags, policies, groups, keys })
+        let user = Self { id, home: name.clone(), name, path, created_ms, tags, policies, groups, keys };
+        if user.version() == version { Ok(user) } else { Err(DecodeError::Invalid { field: "access keys" }) }
     }
 }
 
@@ -234,7 +255,7 @@ impl GroupRecord {
         let mut writer = Writer::new();
         writer.u8(policies.version());
         write_named(&mut writer, (id, name, path, *created_ms));
-        policies.write(&mut writer);
+        policies.write(&mut writer, policies.version());
         writer.finish()
     }
 
@@ -258,11 +279,11 @@ fn write_refs(writer: &mut Writer, refs: &[EntityRef]) {
     }
 }
 
-/// At least one, each once: without one the record is of version 1.
+/// Each once.
 fn read_aws(reader: &mut Reader) -> Result<Vec<String>, DecodeError> {
-    const FIELD: &str = "policies of AWS";
+    const FIELD: &str = AWS_FIELD;
     let count = reader.count(TEXTS_BYTES / 2, FIELD)?;
-    if !(1..=IAM_ATTACHED_MAX).contains(&count) {
+    if count > IAM_ATTACHED_MAX {
         return Err(DecodeError::Invalid { field: FIELD });
     }
     let mut names: Vec<String> = Vec::with_capacity(count);

@@ -6,7 +6,7 @@
 //! that is made under a name whose register another one lives in has a home by its id.
 //!
 //! ```text
-//! register := record: a user or a group of version 1 or 2, which lives under its own name, or
+//! register := record: a user or a group of another version, which lives under its own name, or
 //!             version u8 = 3, record blob (empty without one), taking n u32 = 0 or 1 x ticket u64,
 //!             claim n u32 = 0 or 1 x (ref, ticket u64)
 //! home     := iam/<kind>/<first name in lower case>, or iam/<kind>/~<id in lower case>
@@ -19,7 +19,7 @@ use bytes::Bytes;
 use super::name::{EntityId, EntityKind};
 use super::principal::{GroupRecord, UserRecord};
 use super::reference::EntityRef;
-use super::{VERSION, VERSION_OF_AWS, VERSION_OF_RENAMES, begin_of};
+use super::{VERSION, VERSION_OF_AWS, VERSION_OF_GIVEN_KEYS, VERSION_OF_RENAMES, begin_of};
 use crate::codec::{DecodeError, Reader, Writer};
 
 /// A user or a group.
@@ -127,7 +127,7 @@ impl<E: NamedRecord> NameRegister<E> {
     /// [`DecodeError`] where they have another form.
     pub fn decode(bytes: Bytes, home: &str) -> Result<Self, DecodeError> {
         let mut found = match bytes.first() {
-            Some(&(VERSION | VERSION_OF_AWS)) => Self::of(E::decode(bytes)?),
+            Some(&(VERSION | VERSION_OF_AWS | VERSION_OF_GIVEN_KEYS)) => Self::of(E::decode(bytes)?),
             _ => Self::decode_parts(bytes)?,
         };
         if let Some(resident) = &mut found.resident {

@@ -69,9 +69,9 @@ fn holds<R: PartialEq + std::fmt::Debug>(
     let longer = Bytes::from([&bytes[..], &[0]].concat());
     assert!(decode(longer).is_err());
     let mut later = bytes.to_vec();
-    later.splice(..1, [3]);
+    later.splice(..1, [5]);
     let later = Bytes::from(later);
-    assert!(matches!(decode(later), Err(DecodeError::Version { version: 3, .. })));
+    assert!(matches!(decode(later), Err(DecodeError::Version { version: 5, .. })));
 }
 
 #[test]
@@ -241,8 +241,8 @@ fn a_register_of_renames_is_these_bytes_and_others_are_their_record() {
         // A program that does not rename refuses it, and one that does refuses what it does not know.
         let refused = UserRecord::decode(bytes.clone());
         assert!(matches!(refused, Err(DecodeError::Version { version: 3, .. })), "{refused:?}");
-        let later = Bytes::from([&[4], bytes.slice(1..).as_ref()].concat());
-        assert!(matches!(decode(later), Err(DecodeError::Version { version: 4, .. })));
+        let later = Bytes::from([&[5], bytes.slice(1..).as_ref()].concat());
+        assert!(matches!(decode(later), Err(DecodeError::Version { version: 5, .. })));
     }
     for bad in [none.repeat(3), none.clone() + "02000000" + &none, none.repeat(2) + "02000000"] {
         assert!(decode(hex::decode("03".to_owned() + &bad).expect("hex").into()).is_err(), "{bad}");
@@ -279,6 +279,50 @@ fn who_names_a_home_by_an_id_is_refused_by_programs_that_do_not_rename() {
     assert!(KeyRecord::decode(Bytes::from([&[1], bytes.slice(1..).as_ref()].concat())).is_err());
 }
 
+/// Programs that know no given ids refuse these versions by name, and with them the key and its user.
+#[test]
+fn keys_whose_ids_were_given_have_versions_of_their_own() {
+    let given = AccessKeyId::parse("ada").expect("an id");
+    let keys = vec![UserKey { id: given, status: KeyStatus::Active }];
+    let user = UserRecord { keys, ..user() };
+    let one = "01000000";
+    let golden = [
+        "04".to_owned(),
+        named("AIDAAAAAAAAAAAAAAAAAA", "Ada"),
+        [one, &text("k"), &text("v")].concat(),
+        [one, &text("i"), &text("{}")].concat(),
+        [one, &text("p"), &text("ANPAAAAAAAAAAAAAAAAAA")].concat(),
+        "00000000".to_owned(),
+        [one, &text("g"), &text("AGPAAAAAAAAAAAAAAAAAA")].concat(),
+        [one, &text("ada"), "01"].concat(),
+    ];
+    holds(&user, UserRecord::encode, UserRecord::decode, &golden.concat());
+    let register = NameRegister::of(user.clone());
+    assert_eq!(NameRegister::decode(register.encode(), "ada"), Ok(register), "without a renames around it");
+    let policies = PolicySet { aws: vec!["AWSDenyAll".to_owned()], ..user.policies.clone() };
+    let both = UserRecord { policies, ..user.clone() };
+    assert_eq!(UserRecord::decode(both.encode()), Ok(both));
+    // A version says what is in a record, and no other does.
+    for version in [1, 2, 3, 5] {
+        let bytes = user.encode();
+        let other = Bytes::from([&[version], bytes.slice(1..).as_ref()].concat());
+        assert!(UserRecord::decode(other).is_err(), "{version}");
+    }
+    for user in
+        [reference(EntityKind::User, "Ada"), EntityRef::by_id(EntityId::draw(EntityKind::User, &Zeros))]
+    {
+        let sealed = Bytes::from_static(b"sealed");
+        let secret = WrappedSecret { fingerprint: [7; 8], nonce: [8; 12], sealed };
+        let key = KeyRecord { id: given, user, created_ms: 0x0102, secret };
+        let golden = [
+            ["03", &text("ada"), &text(&key.user.home), &text("AIDAAAAAAAAAAAAAAAAAA")].concat(),
+            "0201000000000000 0707070707070707 080808080808080808080808".replace(' ', ""),
+            text("sealed"),
+        ];
+        holds(&key, KeyRecord::encode, KeyRecord::decode, &golden.concat());
+    }
+}
+
 #[test]
 fn names_keep_their_case_and_share_a_register() {
     let register = |kind: EntityKind, name: &str| kind.register(name).map(|key| key.key.to_string());
@@ -304,8 +348,22 @@ fn no_other_text_is_a_keys_id() {
     assert_eq!(AccessKeyId::parse("AKIAAAAAAAAAAAAAAAAA"), Some(id));
     assert_eq!(id.register().key.as_str(), "iam/key/akiaaaaaaaaaaaaaaaaa");
     assert_eq!(id.register_of_use().key.as_str(), "iam/use/akiaaaaaaaaaaaaaaaaa");
-    for other in ["", "AKIA", "akiaaaaaaaaaaaaaaaaa", "AKIAAAAAAAAAAAAAAAA1", "AKIAAAAAAAAAAAAAAAAAA", "root"]
-    {
+    assert!(!id.is_given());
+    // Ids that other stores gave: each has a register of its own, however it is capitalised.
+    let longest = "k".repeat(64);
+    for (given, register) in [
+        ("Ada", "iam/key/~Ada"),
+        ("ada", "iam/key/~ada"),
+        ("ada_+.@-9", "iam/key/~ada_+.@-9"),
+        ("akiaaaaaaaaaaaaaaaaa", "iam/key/~akiaaaaaaaaaaaaaaaaa"),
+        ("AKIAAAAAAAAAAAAAAAA1", "iam/key/~AKIAAAAAAAAAAAAAAAA1"),
+        (&longest, &format!("iam/key/~{longest}")),
+    ] {
+        let id = AccessKeyId::parse(given).expect(given);
+        assert_eq!((id.as_str(), id.is_given()), (given, true));
+        assert_eq!(id.register().key.as_str(), register);
+    }
+    for other in ["", "ad", &"k".repeat(65), "a/da", "a da", "a=da", "a,da", "~ada", "\u{e4}da", "a:da"] {
         assert_eq!(AccessKeyId::parse(other), None, "{other}");
     }
     assert!(EntityId::parse("AKIAAAAAAAAAAAAAAAAAA".to_owned()).is_err(), "of no entity");

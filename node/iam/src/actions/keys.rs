@@ -1,7 +1,9 @@
-//! Access keys: the one place where a secret is in an answer is that of CreateAccessKey.
+//! Access keys: the one place where a secret is in an answer is that of CreateAccessKey, and the one where it
+//! is in a request that of ImportAccessKey, an action of this server alone.
 
+use http::StatusCode;
 use sherd_core::iam::{KeyRecord, KeyStatus};
-use sherd_store::iam::UserKeys;
+use sherd_store::iam::{GivenKey, GivenKeyState, UserKeys};
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
@@ -47,16 +49,44 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
     Ok(result)
 }
 
-pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
-    let given = call.required("Status")?;
-    let status = match given {
-        "Active" => KeyStatus::Active,
-        "Inactive" => KeyStatus::Inactive,
-        _ => {
-            let constraint = "Member must satisfy enum value set: [Active, Inactive]";
-            return Err(Fault::constraint("Status", given, constraint));
-        }
+/// Gives a user a key of another store, by its id and secret, or with `DryRun=true` looks whether it could.
+/// `State` is what was there before: `Free`, or the status of the key that the user has.
+pub(super) async fn import(call: &Call) -> Result<Elements, Fault> {
+    let (user, id) = (call.required("UserName")?, call.required("AccessKeyId")?);
+    let key = GivenKey::parse(id, call.required("SecretAccessKey")?, status(call)?)?;
+    if call.root.get(id).is_some() {
+        let message = format!("The Access Key with id {id} is one of root.");
+        return Err(Fault::new("EntityAlreadyExists", StatusCode::CONFLICT, message));
+    }
+    let state = match call.form.get("DryRun") {
+        Some("true") => key.find(&call.iam, user).await?,
+        _ => key.give(&call.iam, user).await?,
     };
+    let mut result = Elements::default();
+    result.text(
+        "State",
+        match state {
+            GivenKeyState::Free => "Free",
+            GivenKeyState::Held(status) => status_word(status),
+        },
+    );
+    Ok(result)
+}
+
+/// The status that is given.
+fn status(call: &Call) -> Result<KeyStatus, Fault> {
+    match call.required("Status")? {
+        "Active" => Ok(KeyStatus::Active),
+        "Inactive" => Ok(KeyStatus::Inactive),
+        given => {
+            let constraint = "Member must satisfy enum value set: [Active, Inactive]";
+            Err(Fault::constraint("Status", given, constraint))
+        }
+    }
+}
+
+pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
+    let status = status(call)?;
     let (user, key) = (call.user_name()?, call.access_key_id()?);
     call.iam.set_key_status(user, key, status, Some(call.signer())).await?;
     let mut result = Elements::default();

@@ -73,6 +73,7 @@ actions! {
         UpdateAccessKey(User) = keys::update;
         DeleteAccessKey(User) = keys::delete;
         GetAccessKeyLastUsed(Key) = keys::last_used;
+        ImportAccessKey(Certificate) = keys::import;
         CreateGroup(NewGroup) = groups::create;
         GetGroup(Group) = groups::get;
         ListGroups(Account) = groups::list;

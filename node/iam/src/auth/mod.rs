@@ -55,6 +55,11 @@ impl Caller {
         }
     }
 
+    /// Whether a certificate proves it, and no key.
+    pub(crate) fn is_certificate(&self) -> bool {
+        self.access_key.is_empty()
+    }
+
     /// Root, proven by a certificate.
     pub(crate) fn root() -> Self {
         Self { identity: Arc::new(Identity::Root), access_key: String::new() }
@@ -217,6 +222,11 @@ impl Verifier {
     /// A verifier of these keys.
     pub(crate) fn new(root: RootKeys, region: String, iam: Iam) -> Self {
         Self { root, region, iam, look_ups: UnprovenLane::new(UnprovenWork::IamKeys) }
+    }
+
+    /// The key pairs of root.
+    pub(crate) const fn root(&self) -> &RootKeys {
+        &self.root
     }
 
     /// Judges the head of a request from an address, whose body has not been read: the form of its signature,

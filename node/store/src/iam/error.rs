@@ -1,7 +1,10 @@
 //! Why a call of IAM failed, in AWS's words where it has some.
 
 use sherd_core::codec::DecodeError;
-use sherd_core::iam::{EntityKind, InvalidEntity};
+use sherd_core::iam::{AccessKeyId, EntityKind, InvalidEntity};
+use sherd_core::limits::{
+    IAM_KEY_ID_CHARS_MAX, IAM_KEY_ID_CHARS_MIN, IAM_SECRET_CHARS_MAX, IAM_SECRET_CHARS_MIN,
+};
 use sherd_policy::MalformedPolicy;
 
 use super::fingerprint::Fingerprint;
@@ -25,6 +28,17 @@ pub enum IamError {
         /// The name.
         name: String,
     },
+    /// The id of a given key is another one's (`EntityAlreadyExists`).
+    #[error(transparent)]
+    KeyTaken(#[from] KeyTaken),
+    /// The id of a given key breaks its rules (`ValidationError`).
+    #[error(
+        "an id of an access key has {IAM_KEY_ID_CHARS_MIN} to {IAM_KEY_ID_CHARS_MAX} of the characters a-z, A-Z, 0-9 and _+.@-"
+    )]
+    GivenKeyId,
+    /// The secret of a given key breaks its rules (`ValidationError`).
+    #[error("a secret has {IAM_SECRET_CHARS_MIN} to {IAM_SECRET_CHARS_MAX} visible ASCII characters")]
+    GivenSecret,
     /// Something is left that must go first (`DeleteConflict`).
     #[error(transparent)]
     DeleteConflict(#[from] DeleteConflict),
@@ -86,6 +100,9 @@ impl IamError {
         match self {
             Self::NoSuchEntity(_)
             | Self::EntityAlreadyExists { .. }
+            | Self::KeyTaken(_)
+            | Self::GivenKeyId
+            | Self::GivenSecret
             | Self::DeleteConflict(_)
             | Self::LimitExceeded(_)
             | Self::ConcurrentModification
@@ -170,6 +187,25 @@ impl IamReadError {
             | Self::DamagedSecret => true,
         }
     }
+}
+
+/// The id of a given key cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyTaken {
+    /// Another user has it, or a call that gives it one was cut.
+    #[error("The Access Key with id {id} is one of user {user}.")]
+    ByUser {
+        /// The id.
+        id: AccessKeyId,
+        /// The user's name.
+        user: String,
+    },
+    /// The user has it, with another secret.
+    #[error("The Access Key with id {id} has another secret.")]
+    OtherSecret {
+        /// The id.
+        id: AccessKeyId,
+    },
 }
 
 /// The entity that is not there.

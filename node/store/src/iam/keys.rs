@@ -189,7 +189,7 @@ impl Iam {
                 Ok(id)
             };
             let id = records.change_named(&user, remove).await?;
-            records.clear(&id.register()).await;
+            records.clear_key(id).await;
             records.clear(&id.register_of_use()).await;
             Ok(())
         })
@@ -229,7 +229,7 @@ async fn revoke_through(others: &dyn Gateways, node: &str, key: AccessKeyId) -> 
 /// Refuses a master key under which none of the account's active keys is kept, where it has some: a key that
 /// is made under it would fail through the nodes that have the other one. Of some keys that one is kept under
 /// it is enough.
-async fn check_master_key(records: &Records, own: &MasterKey) -> Result<()> {
+pub(super) async fn check_master_key(records: &Records, own: &MasterKey) -> Result<()> {
     let (names, _) = records.objects.document_names(AccessKeyId::REGISTERS, None, COMPARED_KEYS_MAX).await?;
     let mut other = None;
     for name in names {
@@ -268,6 +268,6 @@ fn missing_key(key: &str) -> MissingEntity {
     MissingEntity::Key { id: key.to_owned() }
 }
 
-fn too_many() -> IamError {
+pub(super) fn too_many() -> IamError {
     LimitExceeded::Quota { quota: "AccessKeysPerUser", max: IAM_USER_KEYS_MAX }.into()
 }

@@ -12,6 +12,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 use sherd_core::env::Rng;
 use sherd_core::iam::{AccessKeyId, WrappedSecret};
+use sherd_core::limits::{IAM_SECRET_CHARS_MAX, IAM_SECRET_CHARS_MIN};
 
 use super::error::IamReadError;
 use super::fingerprint::Fingerprint;
@@ -28,6 +29,12 @@ impl KeySecret {
     /// The secret itself: for signatures, and for the one answer that makes a key.
     pub const fn expose(&self) -> &Arc<str> {
         &self.0
+    }
+
+    /// A secret that another store gave: 8 to 128 visible ASCII characters; `None` for other texts.
+    pub(super) fn given(text: &str) -> Option<Self> {
+        let is_long_enough = (IAM_SECRET_CHARS_MIN..=IAM_SECRET_CHARS_MAX).contains(&text.len());
+        (is_long_enough && text.bytes().all(|byte| byte.is_ascii_graphic())).then(|| Self(text.into()))
     }
 
     /// Draws one.
@@ -86,7 +93,7 @@ impl MasterKey {
         let under = Nonce::assume_unique_for_key(nonce);
         self.key
             .seal_in_place_append_tag(under, Aad::from(id.as_str().as_bytes()), &mut sealed)
-            .expect("40 bytes are not too many");
+            .expect("at most 128 bytes are not too many");
         WrappedSecret { fingerprint: self.fingerprint().0, nonce, sealed: Bytes::from(sealed) }
     }
 

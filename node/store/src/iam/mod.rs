@@ -23,13 +23,17 @@ mod uses;
 mod users;
 mod groups;
 mod keys;
+mod given_key;
 mod policies;
 mod aws_policies;
 mod principals;
 
 pub use aws_policies::aws_policies;
-pub use error::{DeleteConflict, IamError, IamReadError, InvalidTag, LimitExceeded, MissingEntity, Result};
+pub use error::{
+    DeleteConflict, IamError, IamReadError, InvalidTag, KeyTaken, LimitExceeded, MissingEntity, Result,
+};
 pub use fingerprint::Fingerprint;
+pub use given_key::{GivenKey, GivenKeyState};
 pub use key_view::{KeyLookup, KeyView};
 pub use keys::{KeyOwner, NewKey, Signer, UserKeys};
 pub use master_key::{KeySecret, MasterKey};

@@ -9,8 +9,8 @@ use tokio::time::{Instant, timeout};
 
 use sherd_core::codec::DecodeError;
 use sherd_core::iam::{
-    Account, EntityId, EntityKind, EntityRef, GroupRecord, KeyRecord, KeyUse, ManagedPolicy, NameRegister,
-    NamedRecord, UserRecord,
+    AccessKeyId, Account, EntityId, EntityKind, EntityRef, GroupRecord, KeyRecord, KeyUse, ManagedPolicy,
+    NameRegister, NamedRecord, UserRecord,
 };
 use sherd_core::id::{ObjectKey, RegisterKey};
 
@@ -260,6 +260,20 @@ impl Records {
     pub(super) async fn clear(&self, register: &RegisterKey) {
         if let Err(DocumentRefusal::Failed(error)) = self.objects.documents().remove(register, None).await {
             tracing::debug!(?register, %error, "a record of IAM that gives nothing is left");
+        }
+    }
+
+    /// Removes the record of a key where its user does not list it. Where this fails, it is left, and gives
+    /// nothing.
+    pub(super) async fn clear_key(&self, id: AccessKeyId) {
+        let remove = |found: Option<KeyRecord>| async {
+            let Some(key) = found else { return Ok((Step::Keep, ())) };
+            let user = self.referred::<UserRecord>(&key.user).await?;
+            let is_listed = user.is_some_and(|user| user.record.key(id).is_some());
+            Ok((if is_listed { Step::Keep } else { Step::Remove }, ()))
+        };
+        if let Err(error) = self.change_by(&id.register(), remove).await {
+            tracing::debug!(key = %id, %error, "a record of a key that gives nothing is left");
         }
     }
 

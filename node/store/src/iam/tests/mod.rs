@@ -2,6 +2,7 @@
 
 pub(super) mod gate;
 mod entities;
+mod given_keys;
 mod keys;
 mod policies;
 mod renames;

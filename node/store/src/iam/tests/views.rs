@@ -241,17 +241,21 @@ async fn an_unknown_key_is_read_once_in_a_second_and_what_is_no_id_never() {
         counted.fetch_add(1, Ordering::Relaxed);
         Fate::Through
     });
-    for other in ["", "AKIA", "root", "AKIAAAAAAAAAAAAAAAA1", &"A".repeat(10_000)] {
+    for other in ["", "AK", "root key", "AKIA/AAAAAAAAAAAAAAA", &"A".repeat(10_000)] {
         assert!(matches!(iam.remembered_key(other), Some(KeyLookup::Unknown)));
         assert!(iam.look_up_key(other).await.expect("known to be none").is_none());
     }
     assert_eq!(reads.load(Ordering::Relaxed), 0);
+    // An id of another store may have any letters of ids: it is read as one of this store is.
     let unknown = "AKIAAAAAAAAAAAAAAAAA";
-    assert!(iam.remembered_key(unknown).is_none());
-    let found = futures::future::join_all((0..32).map(|_| iam.look_up_key(unknown))).await;
-    assert!(found.into_iter().all(|found| found.expect("readable").is_none()));
-    let once = reads.swap(0, Ordering::Relaxed);
-    assert!(once <= 5, "one read of one register: {once}");
+    for unknown in ["ada", unknown] {
+        assert!(iam.remembered_key(unknown).is_none());
+        let found = futures::future::join_all((0..32).map(|_| iam.look_up_key(unknown))).await;
+        assert!(found.into_iter().all(|found| found.expect("readable").is_none()));
+        assert!(matches!(iam.remembered_key(unknown), Some(KeyLookup::Unknown)));
+        let once = reads.swap(0, Ordering::Relaxed);
+        assert!((1..=5).contains(&once), "one read of one register: {once}");
+    }
     // A key that was good is known to have been so, also when all views are forgotten.
     let key = user_with_key(&iam, "ada").await;
     let good = key.key.id.as_str();
