@@ -22,6 +22,7 @@ use sherd_node::process::dev::supervisor::supervise;
 use sherd_node::process::dev::variables::{undecided, unused};
 use sherd_node::process::exit::Exit;
 use sherd_node::process::health::health;
+use sherd_node::process::import::import;
 use sherd_node::process::inspect::inspect;
 use sherd_node::process::probe::probe;
 use sherd_node::process::serve::follow::FollowedConfig;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         },
         Command::Status(arguments) => status(&arguments),
         Command::User(arguments) => user(&arguments),
+        Command::Import(arguments) => import(&arguments),
         Command::Ca(arguments) => {
             match ca(&arguments, &SystemClock::new(), &SystemRng, &mut std::io::stdout().lock()) {
                 Ok(()) => Exit::Done.into(),

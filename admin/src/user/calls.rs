@@ -15,14 +15,15 @@ use crate::ask::RequestClient;
 const VERSION: &str = "2010-05-08";
 
 /// Calls actions as root.
-pub(super) struct Calls {
+#[derive(Debug)]
+pub struct Calls {
     client: RequestClient,
     address: String,
 }
 
 impl Calls {
     /// Calls a node, which errors name by `address`.
-    pub(super) const fn new(client: RequestClient, address: String) -> Self {
+    pub const fn new(client: RequestClient, address: String) -> Self {
         Self { client, address }
     }
 
@@ -30,11 +31,7 @@ impl Calls {
     ///
     /// # Errors
     /// [`UserError`].
-    pub(super) async fn call(
-        &mut self,
-        action: &str,
-        parameters: &[(&str, &str)],
-    ) -> Result<Element, UserError> {
+    pub async fn call(&mut self, action: &str, parameters: &[(&str, &str)]) -> Result<Element, UserError> {
         let all = [("Action", action), ("Version", VERSION)];
         let pairs = all.iter().chain(parameters);
         let form: Vec<String> = pairs.map(|(name, value)| format!("{name}={}", escaped(value))).collect();
@@ -61,9 +58,17 @@ impl Calls {
     ///
     /// # Errors
     /// [`UserError`].
-    pub(super) async fn read(&mut self, uri: &str) -> Result<Option<String>, UserError> {
+    pub async fn read(&mut self, uri: &str) -> Result<Option<String>, UserError> {
+        let request = Request::get(uri).body(Bytes::new());
+        self.s3(request.map_err(|_| UserError::NoDocument { address: self.address.clone() })?).await
+    }
+
+    /// Sends a request of S3, and gives its answer; `None` where the subject of the request is not there.
+    ///
+    /// # Errors
+    /// [`UserError`].
+    pub async fn s3(&mut self, request: Request<Bytes>) -> Result<Option<String>, UserError> {
         let no_document = || UserError::NoDocument { address: self.address.clone() };
-        let request = Request::get(uri).body(Bytes::new()).map_err(|_| no_document())?;
         let answer = self.client.send(HttpService::S3, request).await;
         let answer = answer.map_err(|source| UserError::Request { address: self.address.clone(), source })?;
         let text = std::str::from_utf8(answer.body()).map_err(|_| no_document())?;
@@ -82,7 +87,7 @@ impl Calls {
     ///
     /// # Errors
     /// [`UserError`].
-    pub(super) async fn list(
+    pub async fn list(
         &mut self,
         action: &str,
         list: &str,
@@ -119,7 +124,7 @@ pub(super) fn escaped(value: &str) -> String {
 }
 
 /// A value of an answer that is escaped, as documents are.
-pub(super) fn unescaped(value: &str) -> String {
+pub fn unescaped(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
     while let Some((first, behind)) = rest.split_first() {

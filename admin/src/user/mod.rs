@@ -5,13 +5,13 @@
 //! speaks with the node, `xml` reads its answers, `document` makes policies, `why` explains decisions.
 
 mod args;
-mod calls;
+pub mod calls;
 mod document;
 mod error;
 mod limits;
 mod output;
 mod why;
-mod xml;
+pub mod xml;
 
 pub use self::args::UserArgs;
 pub use self::error::UserError;

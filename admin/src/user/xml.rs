@@ -8,7 +8,7 @@ use super::limits::DEPTH_MAX;
 
 /// An element.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Element {
+pub struct Element {
     name: String,
     text: String,
     children: Vec<Element>,
@@ -16,7 +16,7 @@ pub(super) struct Element {
 
 impl Element {
     /// Reads a document; `None` for other text.
-    pub(super) fn parse(document: &str) -> Option<Self> {
+    pub fn parse(document: &str) -> Option<Self> {
         let mut text = document.trim();
         if let Some(rest) = text.strip_prefix("<?xml") {
             text = rest.split_once("?>")?.1.trim_start();
@@ -25,33 +25,43 @@ impl Element {
         rest.trim().is_empty().then_some(element)
     }
 
+    /// Name of the element.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The elements in it.
+    pub fn children(&self) -> &[Self] {
+        &self.children
+    }
+
     /// The first element of this name in it.
-    pub(super) fn child(&self, name: &str) -> Option<&Self> {
+    pub fn child(&self, name: &str) -> Option<&Self> {
         self.children.iter().find(|child| child.name == name)
     }
 
     /// The first element whose name ends so: the result of an action.
-    pub(super) fn result(&self) -> Option<&Self> {
+    pub fn result(&self) -> Option<&Self> {
         self.children.iter().find(|child| child.name.ends_with("Result"))
     }
 
     /// The members of the list of this name.
-    pub(super) fn members(&self, list: &str) -> &[Self] {
+    pub fn members(&self, list: &str) -> &[Self] {
         self.child(list).map_or(&[], |list| &list.children)
     }
 
     /// The text of the element of this name; empty where it has none.
-    pub(super) fn text(&self, name: &str) -> &str {
+    pub fn text(&self, name: &str) -> &str {
         self.child(name).map_or("", |child| &child.text)
     }
 
     /// Its own text.
-    pub(super) fn own_text(&self) -> &str {
+    pub fn own_text(&self) -> &str {
         &self.text
     }
 
     /// It as JSON: lists of members, objects, texts.
-    pub(super) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         if self.children.is_empty() {
             return Value::String(self.text.clone());
         }

@@ -12,6 +12,7 @@ use crate::process::ci::server::ServerArgs;
 use crate::process::config::settings::{LogSettings, Settings};
 use crate::process::config::source::Sources;
 use crate::process::health::HealthArgs;
+use crate::process::import::ImportArgs;
 use crate::process::inspect::InspectArgs;
 use crate::process::probe::ProbeArgs;
 use crate::process::status::StatusArgs;
@@ -74,6 +75,15 @@ pub enum Command {
         after_help = USER_EXIT_CODES
     )]
     User(UserArgs),
+    /// Take over users, keys, policies and buckets of another store
+    #[command(
+        long_about = "Take over users, keys, policies and buckets of another store. Keys keep their ids and secrets.\n\n\
+            Asks a node of the cluster with the certificate of an admin, such as one made by\n\
+            `sherd-node ca issue --role admin`. What is there already and differs stays as it is; running it\n\
+            again changes nothing, and goes on where a run was cut.",
+        after_help = IMPORT_EXIT_CODES
+    )]
+    Import(ImportArgs),
     /// Make a cluster's certificate authority, and issue the certificates of its nodes and operators
     Ca(CaArgs),
     /// Put an object through an S3 endpoint, read it back and remove it
@@ -160,6 +170,13 @@ Exit codes:
   0    done
   1    refused, for the reason on standard error, or the node does not answer
   2    the command line was refused";
+
+const IMPORT_EXIT_CODES: &str = "\
+Exit codes:
+  0    all is there, or with --plan, could be
+  1    failed for the reason on standard error, or in a line that begins with \"failed\": run it again
+  2    the command line was refused
+  7    done, and something differs or was left out: each has a line with the reason";
 
 /// Parses a command line, and remembers where each setting came from.
 ///

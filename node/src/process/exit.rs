@@ -19,6 +19,8 @@ pub enum Exit {
     Volumes = 5,
     /// Requests were cut.
     Unfinished = 6,
+    /// Done, and some of it was left out.
+    InPart = 7,
 }
 
 impl From<Exit> for ExitCode {

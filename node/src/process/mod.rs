@@ -8,6 +8,7 @@ pub mod config;
 pub mod dev;
 pub mod exit;
 pub mod health;
+pub mod import;
 pub mod inspect;
 pub mod node_client;
 pub mod copies;

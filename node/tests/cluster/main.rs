@@ -26,6 +26,7 @@ mod emptied;
 mod formed_before;
 mod forms;
 mod iam;
+mod import;
 mod intruders;
 mod left;
 mod links;
