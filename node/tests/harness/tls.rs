@@ -66,12 +66,28 @@ impl S3Pki {
 
     /// Replaces the files with a certificate that is valid to the end of a year.
     pub(crate) fn issue_until(&self, year: i32) {
+        self.write(HOST, year, &self.cert(), &self.key());
+    }
+
+    /// The directory of a further certificate.
+    pub(crate) fn further(&self) -> PathBuf {
+        self.dir.path().join("further")
+    }
+
+    /// Writes the further certificate, for a name.
+    pub(crate) fn issue_further(&self, name: &str) {
+        let directory = self.further();
+        fs::create_dir_all(&directory).expect("the folder is writable");
+        self.write(name, 4096, &directory.join("tls.crt"), &directory.join("tls.key"));
+    }
+
+    fn write(&self, name: &str, year: i32, cert: &Path, key_file: &Path) {
         let key = KeyPair::generate().expect("entropy");
-        let mut params = CertificateParams::new(vec![HOST.to_owned()]).expect("an address");
+        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name or an address");
         params.not_after = rcgen::date_time_ymd(year, 12, 31);
         let certificate = params.signed_by(&key, &self.authority).expect("a key");
-        put(&self.cert(), &certificate.pem());
-        put(&self.key(), &key.serialize_pem());
+        put(cert, &certificate.pem());
+        put(key_file, &key.serialize_pem());
     }
 
     /// A client that trusts the authority, and speaks these versions.
@@ -98,13 +114,22 @@ pub(crate) struct Shown {
     pub(crate) certificate: CertificateDer<'static>,
 }
 
-/// Connects to a node.
+/// Connects to a node by its address.
 pub(crate) async fn connect(
     client: &TlsConnector,
     address: SocketAddr,
 ) -> std::io::Result<(TlsStream<TcpStream>, Shown)> {
+    connect_to(client, address, HOST).await
+}
+
+/// Connects to a node, and asks for this name.
+pub(crate) async fn connect_to(
+    client: &TlsConnector,
+    address: SocketAddr,
+    name: &'static str,
+) -> std::io::Result<(TlsStream<TcpStream>, Shown)> {
     let stream = TcpStream::connect(address).await?;
-    let name = ServerName::try_from(HOST).expect("an address");
+    let name = ServerName::try_from(name).expect("a name or an address");
     let stream = client.connect(name, stream).await?;
     let tls = stream.get_ref().1;
     let certificate = tls.peer_certificates().and_then(<[_]>::first).expect("a server shows one").clone();

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::harness::raw::{STEADY_LEN, SteadyBody};
-use crate::harness::tls::{S3Pki, Tunnel, address, connect, put as put_file};
+use crate::harness::tls::{S3Pki, Tunnel, address, connect, connect_to, put as put_file};
 use crate::harness::wait::{LATER, SOON, bounded, eventually};
 use crate::harness::{binary, empty};
 
@@ -145,6 +145,43 @@ async fn a_certificate_is_replaced_while_requests_run_and_none_fails() {
     let (old, new) =
         (&shown.first().expect("a connection").certificate, &shown.last().expect("one").certificate);
     assert!(*old == first && *new != first, "of {} connections", shown.len());
+}
+
+/// Clients of each name get a certificate for it, and all others the first; a directory that is empty at the
+/// start is taken up later, and each certificate is replaced by itself.
+#[tokio::test]
+async fn a_client_gets_the_certificate_for_the_name_that_it_asks_for() {
+    const NAME: &str = "photos.s3.example.org";
+    let pki = S3Pki::new();
+    let lines = format!("{}further = [\"{}\"]\n", pki.lines(), pki.further().display());
+    let node = empty().serve(&lines).start().await;
+    node.until_ready().await;
+    assert!(node.log_lines("further/tls.crt: No such file") > 0, "{}", node.log());
+    let (tls, at) = (pki.client(&[&TLS13, &TLS12]), address(&node.endpoint));
+    let first = connect(&tls, at).await.expect("a handshake").1.certificate;
+    connect_to(&tls, at, NAME).await.expect_err("the first one is not valid for it");
+
+    pki.issue_further("*.s3.example.org");
+    let mut further = None;
+    eventually("the further certificate is shown", LATER, async || {
+        let (_, shown) = connect_to(&tls, at, NAME).await.map_err(|error| error.to_string())?;
+        further = Some(shown.certificate);
+        Ok(())
+    })
+    .await;
+    assert_eq!(connect(&tls, at).await.expect("a handshake").1.certificate, first);
+    let other = connect_to(&tls, at, "a.b.s3.example.org").await;
+    other.expect_err("a wildcard stands for one label");
+
+    // The first one is broken, which holds up no other.
+    put_file(&pki.key(), "half a ke");
+    pki.issue_further("*.s3.example.org");
+    eventually("another further certificate is shown", LATER, async || {
+        let (_, shown) = connect_to(&tls, at, NAME).await.map_err(|error| error.to_string())?;
+        if further.as_ref() == Some(&shown.certificate) { Err("the former one".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    assert_eq!(connect(&tls, at).await.expect("a handshake").1.certificate, first);
 }
 
 #[tokio::test]

@@ -85,6 +85,8 @@ pub mod message {
     pub const TLS_SECRET: &str = "tls.secretRef must be given with tls.mode Secret, and with no other";
     /// A mode has what it names.
     pub const TLS_ISSUER: &str = "tls.issuerRef must be given with tls.mode CertManager, and with no other";
+    /// In clear no certificate is shown.
+    pub const TLS_FURTHER: &str = "tls.furtherSecrets needs another tls.mode than None";
     /// A certificate says names of DNS and addresses.
     pub const TLS_NAMES: &str =
         "tls.extraNames must be lower-case names of DNS, with *. before them or without, or addresses";

@@ -86,7 +86,7 @@ pub struct Credentials {
     pub secret_ref: SecretReference,
 }
 
-/// A Secret in the cluster's namespace.
+/// A Secret of the same namespace.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 pub struct SecretReference {
     /// The Secret's name.
@@ -105,6 +105,26 @@ pub struct Gateway {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub domain: Option<String>,
+    /// Further such domains.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        inner(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))
+    )]
+    pub domains: Vec<String>,
+}
+
+impl Gateway {
+    /// Returns the domains of virtual-hosted buckets, each once.
+    pub fn all_domains(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        for domain in self.domain.iter().chain(&self.domains) {
+            if !all.contains(&domain.as_str()) {
+                all.push(domain);
+            }
+        }
+        all
+    }
 }
 
 /// The Service in front of the nodes.
@@ -367,7 +387,7 @@ pub struct EnvironmentVariable {
 
 impl EnvironmentVariable {
     /// Variables that the operator sets, beside all that begin with `SHERD_CLUSTER_`.
-    pub const RESERVED: [&'static str; 12] = [
+    pub const RESERVED: [&'static str; 13] = [
         "POD_NAME",
         "SHERD_CONFIG",
         "SHERD_LIVE_CONFIG",
@@ -378,6 +398,7 @@ impl EnvironmentVariable {
         "SHERD_PARITY",
         "SHERD_CREDENTIALS_FILE",
         "SHERD_MASTER_KEY_FILE",
+        "SHERD_TLS_FURTHER",
         "SHERD_ACCESS_KEY_ID",
         "SHERD_SECRET_ACCESS_KEY",
     ];

@@ -13,6 +13,7 @@ use super::settings::SecretReference;
 #[x_kube(
     validation = Rule::new("(self.mode == 'Secret') == has(self.secretRef)").message(message::TLS_SECRET),
     validation = Rule::new("(self.mode == 'CertManager') == has(self.issuerRef)").message(message::TLS_ISSUER),
+    validation = Rule::new("self.mode != 'None' || !has(self.furtherSecrets) || self.furtherSecrets.size() == 0").message(message::TLS_FURTHER),
     validation = Rule::new("!has(self.extraNames) || self.extraNames.all(name, name.matches('^([*][.])?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$') || name.matches('^[0-9a-f]*:[0-9a-f]*:[0-9a-f:.]*$'))").message(message::TLS_NAMES)
 )]
 pub struct S3Tls {
@@ -25,11 +26,29 @@ pub struct S3Tls {
     /// With mode CertManager: the issuer that signs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer_ref: Option<IssuerReference>,
-    /// Names and addresses beside those of the Services and of gateway.domain that the certificate is made
-    /// for, such as the load balancer's. With mode Secret they must be in the certificate.
+    /// Names and addresses beside those of the Services and of the gateway's domains that the certificate
+    /// is made for, such as the load balancer's. With mode Secret they must be in the certificate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 253)))]
     pub extra_names: Vec<String>,
+    /// Secrets of the type kubernetes.io/tls with further certificates. A client that asks for a name gets
+    /// the first certificate that is valid for it; all others get that of the mode.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub further_secrets: Vec<SecretReference>,
+}
+
+impl S3Tls {
+    /// Returns the names of the Secrets with further certificates, each once.
+    pub fn further_names(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        for SecretReference { name } in &self.further_secrets {
+            if !all.contains(&name.as_str()) {
+                all.push(name);
+            }
+        }
+        all
+    }
 }
 
 /// Where the certificate of S3 comes from.

@@ -43,6 +43,8 @@ pub struct ObservedCluster {
     pub s3_authority: Option<Secret>,
     /// The Secret with the certificate of S3, of the operator or of others.
     pub s3_certificate: Option<Secret>,
+    /// The Secrets with further certificates of S3 that are there, by name.
+    pub s3_further: BTreeMap<String, Secret>,
     /// Whether cert-manager's API is there; asked for only where it issues the certificate of S3.
     pub has_cert_manager: bool,
     /// The message of cert-manager on the certificate that it is asked for.
@@ -126,8 +128,7 @@ pub(super) async fn observe(
     let read = children.iter().map(|(resource, name)| reader.get(resource, name));
     let selector = names.selector();
     let request = certificate_request::observe(reader.client, reader.namespace, cluster, names).await?;
-    let s3_secret = certificate_request::secret_of_others(cluster, names);
-    let s3_secret = reader.get_named(&secret, s3_secret.as_deref()).await?;
+    let (s3_secret, s3_further) = s3_secrets(reader, cluster, names).await?;
     let (authority, recovery, config_maps, credentials, pods, claims_found, read) = tokio::try_join!(
         reader.get(&secret, &authority_name),
         reader.get(&secret, &recovery_name),
@@ -172,6 +173,7 @@ pub(super) async fn observe(
             TlsMode::Operator => typed(own(&names.s3_certificate()))?,
             _ => typed(s3_secret.as_deref())?,
         },
+        s3_further,
         has_cert_manager: request.has_cert_manager,
         certificate_words: request.words,
         stateful_set: typed(child(format!("StatefulSet {}", names.pool(&pool.name))))?,
@@ -189,6 +191,23 @@ pub(super) async fn observe(
         // The rest is of the API server, and of former children.
         ..ObservedCluster::default()
     })
+}
+
+/// The Secrets of others with certificates of S3: that of the mode, and the further ones by name.
+async fn s3_secrets(
+    reader: &ObjectReader<'_>,
+    cluster: &StorageCluster,
+    names: &Names,
+) -> Result<(Option<Arc<DynamicObject>>, BTreeMap<String, Secret>), ReconcileError> {
+    let resource = ApiResource::erase::<Secret>(&());
+    let first = certificate_request::secret_of_others(cluster, names);
+    let first = reader.get_named(&resource, first.as_deref()).await?;
+    let mut further = BTreeMap::new();
+    for name in cluster.spec.tls.further_names() {
+        let found = typed(reader.get(&resource, name).await?.as_deref())?;
+        further.extend(found.map(|found: Secret| (name.to_owned(), found)));
+    }
+    Ok((first, further))
 }
 
 /// Finds the children that are there and that the specification no longer asks for.

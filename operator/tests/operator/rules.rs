@@ -233,6 +233,9 @@ fn tls_names_what_its_mode_needs_and_nothing_else() {
     {
         created(Some(message::TLS_ISSUER), tls(wrong));
     }
+    let further = json!([{"name": "mine"}, {"name": "yours"}]);
+    created(None, tls(json!({"mode": "Operator", "furtherSecrets": further})));
+    created(Some(message::TLS_FURTHER), tls(json!({"furtherSecrets": further})));
     for name in ["A.example", "a.*.example", "https://a", "-a", "a:9000"] {
         created(Some(message::TLS_NAMES), tls(json!({"mode": "Operator", "extraNames": [name]})));
     }

@@ -42,6 +42,16 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
+/// Where the certificates for clients of S3 lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedPaths {
+    /// The certificate of a client that asks for no name, or for a name that none is valid for.
+    pub first: CertificateFiles,
+    /// Certificates of clients that ask for a name which the first is not valid for. The files may be absent
+    /// or wrong.
+    pub further: Vec<CertificateFiles>,
+}
+
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct PemPair {
     pub(crate) cert: Vec<u8>,

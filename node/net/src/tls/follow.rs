@@ -59,6 +59,14 @@ impl<S: MaterialSource> FollowedFiles<S> {
         Ok(Self { source, current: watch::Sender::new(Arc::new(loaded)) })
     }
 
+    /// Loads files that may be absent or wrong: until they are whole, `absent` stands for them.
+    pub(crate) fn load_or(source: S, absent: S::Material) -> Self {
+        let loaded = LoadedMaterial { generation: 0, digest: [0; 32], material: absent };
+        let files = Self { source, current: watch::Sender::new(Arc::new(loaded)) };
+        files.take(S::read(files.source.paths()), &mut None);
+        files
+    }
+
     pub(crate) fn source(&self) -> &S {
         &self.source
     }

@@ -38,7 +38,7 @@ pub use crate::tls::error::{
     TrustError,
 };
 use crate::tls::files::PemFiles;
-pub use crate::tls::files::{CertificateFiles, TrustFiles};
+pub use crate::tls::files::{CertificateFiles, ServedPaths, TrustFiles};
 use crate::tls::follow::{FollowedFiles, LoadedMaterial, MaterialSource};
 use crate::tls::material::Material;
 pub use crate::tls::places::{ConnectionPlace, ConnectionPlaces};

@@ -1,4 +1,8 @@
-//! The certificate that clients of S3 are shown, of files that may be replaced while the node runs.
+//! The certificates that clients of S3 are shown, of files that may be replaced while the node runs.
+//!
+//! A client that asks for a name gets the first certificate that is valid for it, else the first of all, as
+//! one does that asks for none. Each has its own files: one that is broken holds up no other. Of all but the
+//! first they may be absent or wrong from the start, which is logged.
 //!
 //! Which authority signed it and which names it has is between its owner and the clients: checked is that the
 //! key fits, and that the certificate is valid at this time. A handshake takes the settings of its moment;
@@ -9,18 +13,21 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::CertificateDer;
+use futures::future::join_all;
+use rustls::client::verify_server_name;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::{Acceptor, ParsedCertificate};
 use rustls::sign::SingleCertAndKey;
 use rustls::{CertificateError, ProtocolVersion, ServerConfig};
 use sherd_core::env::Clock;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 pub use tokio_rustls::server::TlsStream as ServedStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::tls::error::{CertificateFault, CertificateRefusal, TrustError};
-use crate::tls::files::{CertificateFiles, PemPair};
-use crate::tls::follow::{FollowedFiles, MaterialSource};
+use crate::tls::files::{CertificateFiles, PemPair, ServedPaths};
+use crate::tls::follow::{FollowedFiles, LoadedMaterial, MaterialSource};
 use crate::tls::limits;
 use crate::tls::material::{ClockTime, certificates, certified_key};
 use sherd_store::machine::system::SystemClock;
@@ -37,10 +44,11 @@ pub fn version_of<S>(stream: &ServedStream<S>) -> Option<&'static str> {
     }
 }
 
-/// The certificate for clients, and its key.
+/// The certificates for clients, and their keys.
 #[derive(Debug, Clone)]
 pub struct ServedCertificate {
-    shared: Arc<FollowedFiles<ServedFiles>>,
+    first: Arc<FollowedFiles<ServedFiles>>,
+    further: Arc<[FollowedFiles<FurtherFiles>]>,
 }
 
 /// The two files, and the clock that says whether the certificate is valid.
@@ -50,27 +58,45 @@ struct ServedFiles {
     clock: Arc<dyn Clock>,
 }
 
+/// Such files, which may be absent or wrong.
+#[derive(Debug)]
+struct FurtherFiles(ServedFiles);
+
 #[derive(Debug)]
 struct ServedMaterial {
     config: Arc<ServerConfig>,
+    leaf: CertificateDer<'static>,
     expires_s: u64,
 }
 
+impl ServedMaterial {
+    /// Whether a client that asks for this name takes the certificate.
+    fn is_valid_for(&self, name: &ServerName<'_>) -> bool {
+        let parsed = ParsedCertificate::try_from(&self.leaf);
+        parsed.is_ok_and(|parsed| verify_server_name(&parsed, name).is_ok())
+    }
+}
+
 impl ServedCertificate {
-    /// Loads the two files.
+    /// Loads the files.
     ///
     /// # Errors
-    /// [`TrustError`] names the file and what is wrong with it.
-    pub fn load(files: CertificateFiles) -> Result<Self, TrustError> {
-        Self::load_with_clock(files, Arc::new(SystemClock::new()))
+    /// [`TrustError`] names the file of the first certificate and what is wrong with it.
+    pub fn load(paths: ServedPaths) -> Result<Self, TrustError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        Self::load_with_clock(paths, &clock)
     }
 
     /// Loads as [`Self::load`] does, by another clock.
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn load_with_clock(files: CertificateFiles, clock: Arc<dyn Clock>) -> Result<Self, TrustError> {
-        Ok(Self { shared: Arc::new(FollowedFiles::load(ServedFiles { files, clock })?) })
+    pub fn load_with_clock(paths: ServedPaths, clock: &Arc<dyn Clock>) -> Result<Self, TrustError> {
+        let ServedPaths { first, further } = paths;
+        let of = |files| ServedFiles { files, clock: Arc::clone(clock) };
+        let first = Arc::new(FollowedFiles::load(of(first))?);
+        let further = further.into_iter().map(|files| FollowedFiles::load_or(FurtherFiles(of(files)), None));
+        Ok(Self { first, further: further.collect() })
     }
 
     /// Looks at the files each ten seconds until `stop`, and reloads what changed.
@@ -80,12 +106,13 @@ impl ServedCertificate {
 
     /// Follows the files as [`Self::follow`] does, with another interval.
     pub async fn follow_each(self, interval: Duration, stop: CancellationToken) {
-        self.shared.follow(interval, stop).await;
+        let further = self.further.iter().map(|files| files.follow(interval, stop.clone()));
+        tokio::join!(self.first.follow(interval, stop.clone()), join_all(further));
     }
 
-    /// Returns when the certificate expires, in seconds since the Unix epoch.
+    /// Returns when the first certificate expires, in seconds since the Unix epoch.
     pub fn expires(&self) -> u64 {
-        self.shared.current().material.expires_s
+        self.first.current().material.expires_s
     }
 
     /// Does the server's side of a handshake.
@@ -96,12 +123,24 @@ impl ServedCertificate {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        TlsAcceptor::from(self.config()).accept(stream).await
+        let hello = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+        let config = self.config(hello.client_hello().server_name());
+        hello.into_stream(config).await
     }
 
-    /// Returns the settings of a handshake that begins at this moment.
-    fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.shared.current().material.config)
+    /// Returns the settings of a handshake that begins at this moment, by the name that the client asks for.
+    fn config(&self, asked: Option<&str>) -> Arc<ServerConfig> {
+        let first = self.first.current();
+        let name = asked.and_then(|asked| ServerName::try_from(asked).ok());
+        let Some(name) = name.filter(|name| !first.material.is_valid_for(name)) else {
+            return Arc::clone(&first.material.config);
+        };
+        let further = self.further.iter().map(FollowedFiles::current);
+        let config = |loaded: Arc<LoadedMaterial<Option<ServedMaterial>>>| {
+            let material = loaded.material.as_ref().filter(|material| material.is_valid_for(&name))?;
+            Some(Arc::clone(&material.config))
+        };
+        further.into_iter().find_map(config).unwrap_or_else(|| Arc::clone(&first.material.config))
     }
 }
 
@@ -130,6 +169,7 @@ impl MaterialSource for ServedFiles {
             let refusal = Box::new(CertificateRefusal { presented: None, fault });
             TrustError::Certificate { path: self.files.cert.clone(), refusal }
         })?;
+        let leaf = chain.first().expect("its end was read").clone();
         let certificate = certified_key(chain, pem, &self.files, &provider)?;
         let time = Arc::new(ClockTime(Arc::clone(&self.clock)));
         let mut config = ServerConfig::builder_with_details(provider, time)
@@ -138,11 +178,38 @@ impl MaterialSource for ServedFiles {
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(certificate)));
         config.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(ServedMaterial { config: Arc::new(config), expires_s })
+        Ok(ServedMaterial { config: Arc::new(config), leaf, expires_s })
     }
 
     fn expires_s(material: &ServedMaterial) -> u64 {
         material.expires_s
+    }
+}
+
+impl MaterialSource for FurtherFiles {
+    type Paths = CertificateFiles;
+    type Pem = PemPair;
+    type Material = Option<ServedMaterial>;
+    const SHOWN_TO: &'static str = "clients of S3";
+
+    fn paths(&self) -> &CertificateFiles {
+        self.0.paths()
+    }
+
+    fn read(files: &CertificateFiles) -> Result<PemPair, TrustError> {
+        PemPair::read(files)
+    }
+
+    fn digest(pem: &PemPair) -> [u8; 32] {
+        pem.digest()
+    }
+
+    fn check(&self, pem: &PemPair) -> Result<Option<ServedMaterial>, TrustError> {
+        self.0.check(pem).map(Some)
+    }
+
+    fn expires_s(material: &Option<ServedMaterial>) -> u64 {
+        material.as_ref().map_or(0, |material| material.expires_s)
     }
 }
 

@@ -15,3 +15,6 @@ pub(crate) const FIRST_BUCKETS_MAX: usize = 256;
 /// Volumes of one node at most; a machine with more disks than this is not built, a typing
 /// mistake in a range is.
 pub(crate) const VOLUMES_MAX: usize = 1024;
+
+/// Certificates for clients beside the first: a handshake compares its name with each.
+pub(super) const FURTHER_CERTIFICATES_MAX: usize = 16;

@@ -39,7 +39,7 @@ use sherd_volume::options::Durability;
 use self::credentials::{Credentials, RootPairs};
 use self::error::{ConfigError, InvalidValue};
 use self::first_buckets::FirstBucket;
-use self::limits::PROXY_NETWORKS_MAX;
+use self::limits::{FURTHER_CERTIFICATES_MAX, PROXY_NETWORKS_MAX};
 use self::nodes::ClusterConfig;
 use self::settings::{
     AuthSettings, EtagForm, LimitSettings, LogSettings, S3Settings, Settings, TlsSettings, UpkeepSettings,
@@ -49,7 +49,7 @@ use crate::audit::AuditTarget;
 use crate::log::{Log, LogFormat, parse_level};
 use crate::server::limits::{HEAD_TIMEOUT, ROOMY_CONNECTIONS_MAX};
 use crate::server::{ListenerLimits, TrustedProxies};
-use sherd_net::tls::CertificateFiles;
+use sherd_net::tls::{CertificateFiles, ServedPaths};
 use sherd_s3::protocol::UnsupportedAcl;
 use sherd_store::iam::MasterKey;
 use sherd_store::machine::quantity::{ByteSize, Period};
@@ -81,7 +81,7 @@ pub struct Config {
     /// Where the query API of IAM is served; `None` where it is not.
     pub iam_listen: Option<SocketAddr>,
     /// The certificate that S3 clients are shown; `None` where S3 is served in clear text.
-    pub tls: Option<CertificateFiles>,
+    pub tls: Option<ServedPaths>,
     /// The nodes that store together and this one's place among them; `None` where a node stores alone.
     pub cluster: Option<ClusterConfig>,
     /// The cluster that was formed before, which is not to be formed again.
@@ -475,15 +475,25 @@ impl Judge<'_> {
         }
     }
 
-    fn tls(&self, tls: TlsSettings) -> Result<Option<CertificateFiles>, ConfigError> {
-        let TlsSettings { cert, key } = tls;
-        if cert.is_none() && key.is_none() {
+    fn tls(&self, tls: TlsSettings) -> Result<Option<ServedPaths>, ConfigError> {
+        let TlsSettings { cert, key, further } = tls;
+        let further = further.unwrap_or_default().0;
+        if cert.is_none() && key.is_none() && further.is_empty() {
             return Ok(None);
+        }
+        if further.len() > FURTHER_CERTIFICATES_MAX {
+            let (value, max) = (further.len().to_string(), FURTHER_CERTIFICATES_MAX.to_string());
+            return Err(self.refuse("tls.further", InvalidValue::Range { value, min: "0".to_owned(), max }));
         }
         let absolute = |name, path: Option<PathBuf>| {
             self.absolute(name, path.ok_or_else(|| self.refuse(name, InvalidValue::HalfOfTls))?)
         };
-        Ok(Some(CertificateFiles { cert: absolute("tls.cert", cert)?, key: absolute("tls.key", key)? }))
+        let first = CertificateFiles { cert: absolute("tls.cert", cert)?, key: absolute("tls.key", key)? };
+        let further = further.into_iter().map(|directory| {
+            let directory = self.absolute("tls.further", directory.into())?;
+            Ok(CertificateFiles { cert: directory.join("tls.crt"), key: directory.join("tls.key") })
+        });
+        Ok(Some(ServedPaths { first, further: further.collect::<Result<_, ConfigError>>()? }))
     }
 
     fn region(&self, region: Option<String>) -> Result<String, ConfigError> {

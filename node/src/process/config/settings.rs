@@ -119,6 +119,10 @@ pub struct TlsSettings {
     /// The key of that certificate, closed to others
     #[arg(id = "tls_key", long = "tls-key", env = "SHERD_TLS_KEY", value_name = "FILE")]
     pub key: Option<PathBuf>,
+    /// Directories with a further certificate each, `tls.crt`, and its key `tls.key`, separated by commas,
+    /// for clients that ask for a name which the first is not valid for [default: none]
+    #[arg(id = "tls_further", long = "tls-further", env = "SHERD_TLS_FURTHER", value_name = "DIRS")]
+    pub further: Option<WordList>,
 }
 
 /// Table `[s3]`: where S3 is served otherwise than AWS does.
@@ -362,7 +366,11 @@ impl Settings {
             index_cache: self.index_cache.or(lower.index_cache),
             shutdown_delay: self.shutdown_delay.or(lower.shutdown_delay),
             shutdown_timeout: self.shutdown_timeout.or(lower.shutdown_timeout),
-            tls: TlsSettings { cert: self.tls.cert.or(lower.tls.cert), key: self.tls.key.or(lower.tls.key) },
+            tls: TlsSettings {
+                cert: self.tls.cert.or(lower.tls.cert),
+                key: self.tls.key.or(lower.tls.key),
+                further: self.tls.further.or(lower.tls.further),
+            },
             s3: S3Settings {
                 unsupported_acl: self.s3.unsupported_acl.or(lower.s3.unsupported_acl),
                 health_paths: self.s3.health_paths.or(lower.s3.health_paths),

@@ -88,6 +88,7 @@ fn every_key_can_be_written() {
         [tls]
         cert = "pki/s3.crt"
         key = "/pki/s3.key"
+        further = ["/pki/b", "pki/c"]
         [cluster]
         id = "6a0812f15d1e119c43c3e498e22f294a"
         name = "demo"
@@ -128,8 +129,10 @@ fn every_key_can_be_written() {
     assert!(files.ca.is_absolute() && files.ca.ends_with("pki/ca.crt"), "{files:?}");
     assert_eq!((files.cert.to_str(), files.key.to_str()), (Some("/pki/n2.crt"), Some("/pki/n2.key")));
     let tls = config.tls.expect("it is written");
-    assert!(tls.cert.is_absolute() && tls.cert.ends_with("pki/s3.crt"), "{tls:?}");
-    assert_eq!(tls.key.to_str(), Some("/pki/s3.key"));
+    assert!(tls.first.cert.is_absolute() && tls.first.cert.ends_with("pki/s3.crt"), "{tls:?}");
+    assert_eq!(tls.first.key.to_str(), Some("/pki/s3.key"));
+    assert_eq!(tls.further[0].key.to_str(), Some("/pki/b/tls.key"));
+    assert!(tls.further[1].cert.is_absolute() && tls.further[1].cert.ends_with("pki/c/tls.crt"), "{tls:?}");
     assert_eq!(config.domains, ["s3.example.com"]);
     assert_eq!(config.audit, Some(AuditTarget::File("/var/log/sherd/audit.log".into())));
     let proxies = ["10.0.0.0/8", "fd00::1/128"].map(|text| text.parse().expect("a network"));
@@ -173,6 +176,10 @@ fn tls_needs_a_certificate_and_a_key() {
         let text = machine.refusal(&format!("[tls]\n{written}\n"));
         assert_eq!(text, format!("{missing}: missing: TLS needs `tls.cert` and `tls.key`"));
     }
+    let text = machine.refusal("[tls]\nfurther = [\"/pki/b\"]\n");
+    assert_eq!(text, "tls.cert: missing: TLS needs `tls.cert` and `tls.key`");
+    let many = format!("[tls]\ncert = \"/a\"\nkey = \"/b\"\nfurther = \"{}\"\n", ["/c"; 17].join(","));
+    assert_eq!(machine.refusal(&many), "DIR/sherd.toml:5: tls.further: 17 is outside 0 to 16");
     let text = machine.refusal("[tls]\nca = \"ca.crt\"\n");
     assert!(text.starts_with("DIR/sherd.toml:3: unknown field `ca`"), "{text}");
 }

@@ -5,7 +5,7 @@ use crate::process::config::settings::{ClusterSettings, LogSettings, Settings, T
 use crate::process::config::variables::Variables;
 
 /// The variables that `dev` and its nodes do not use.
-pub(crate) const DECIDED: [&str; 22] = [
+pub(crate) const DECIDED: [&str; 23] = [
     "SHERD_CONFIG",
     "SHERD_LIVE_CONFIG",
     ACCESS_KEY_VARIABLE,
@@ -20,6 +20,7 @@ pub(crate) const DECIDED: [&str; 22] = [
     "SHERD_SHUTDOWN_TIMEOUT",
     "SHERD_TLS_CERT",
     "SHERD_TLS_KEY",
+    "SHERD_TLS_FURTHER",
     "SHERD_CLUSTER_ID",
     "SHERD_CLUSTER_NAME",
     "SHERD_CLUSTER_NODES",

@@ -39,8 +39,9 @@ pub(super) fn toml(parts: &ChildParts<'_>) -> String {
     }
     // Until the endpoints of the Services follow.
     set(&mut text, "shutdown_delay", "5s");
-    if let Some(domain) = &cluster.spec.gateway.domain {
-        let _ = writeln!(text, "domains = [{}]", quoted(domain));
+    let domains: Vec<String> = cluster.spec.gateway.all_domains().into_iter().map(quoted).collect();
+    if !domains.is_empty() {
+        let _ = writeln!(text, "domains = [{}]", domains.join(", "));
     }
     let root = [
         ("region", &settings.region),

@@ -74,6 +74,41 @@ pub(super) fn volume(parts: &ChildParts<'_>) -> Option<Value> {
     Some(json!({"name": VOLUME, "secret": {"secretName": secret, "defaultMode": 0o440, "items": files}}))
 }
 
+/// The name of the volume with further certificates, and the folder that a container has it at: of each
+/// Secret a folder of its name.
+const FURTHER: (&str, &str) = ("s3-tls-further", "/s3-tls-further");
+
+/// The Secrets with further certificates, where pods serve S3 over TLS.
+fn further<'a>(parts: &'a ChildParts<'_>) -> Vec<&'a str> {
+    if is_served(parts) { parts.valid.cluster().spec.tls.further_names() } else { Vec::new() }
+}
+
+/// The volume of a pod with further certificates. A Secret that is not there keeps no pod from starting:
+/// nodes take its certificate up when it is.
+pub(super) fn further_volume(parts: &ChildParts<'_>) -> Option<Value> {
+    let source = |name: &str| {
+        let files =
+            [TLS_CERTIFICATE, TLS_KEY].map(|key| json!({"key": key, "path": format!("{name}/{key}")}));
+        json!({"secret": {"name": name, "optional": true, "items": files}})
+    };
+    let sources: Vec<Value> = further(parts).into_iter().map(source).collect();
+    let projected = json!({"defaultMode": 0o440, "sources": sources});
+    (!sources.is_empty()).then(|| json!({"name": FURTHER.0, "projected": projected}))
+}
+
+/// The mount of the further certificates.
+pub(super) fn further_mount(parts: &ChildParts<'_>) -> Option<Value> {
+    let mount = json!({"name": FURTHER.0, "mountPath": FURTHER.1, "readOnly": true});
+    (!further(parts).is_empty()).then_some(mount)
+}
+
+/// The variable with the folders. Not in the configuration's file, which a node of an older build reads, too,
+/// when its container is started again: it would refuse a key that it does not know.
+pub(super) fn further_variable(parts: &ChildParts<'_>) -> Option<Value> {
+    let folders: Vec<String> = further(parts).iter().map(|name| format!("{}/{name}", FURTHER.1)).collect();
+    (!folders.is_empty()).then(|| json!({"name": "SHERD_TLS_FURTHER", "value": folders.join(",")}))
+}
+
 /// The mount of a container.
 pub(super) fn mount(parts: &ChildParts<'_>) -> Option<Value> {
     is_served(parts).then(|| json!({"name": VOLUME, "mountPath": FOLDER, "readOnly": true}))

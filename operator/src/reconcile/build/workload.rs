@@ -99,6 +99,7 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
     });
     volumes.push(json!({"name": "credentials", "secret": credentials}));
     volumes.extend(s3_tls::volume(parts));
+    volumes.extend(s3_tls::further_volume(parts));
     let mut spec = json!({
         "serviceAccountName": parts.valid.names().node(),
         "automountServiceAccountToken": false,
@@ -140,6 +141,7 @@ fn container(parts: &ChildParts<'_>) -> Value {
     // As a folder: a mount of one file of it would not follow the Secret.
     mounts.push(json!({"name": "credentials", "mountPath": "/credentials", "readOnly": true}));
     mounts.extend(s3_tls::mount(parts));
+    mounts.extend(s3_tls::further_mount(parts));
     let volumes = 1..=pool.volumes_per_node;
     mounts.extend(
         volumes.map(|volume| json!({"name": format!("v{volume}"), "mountPath": format!("/data/v{volume}")})),
@@ -204,6 +206,7 @@ fn environment(parts: &ChildParts<'_>) -> Value {
         json!({"name": "SHERD_CREDENTIALS_FILE", "value": format!("/credentials/{}", names::NODE_CREDENTIALS)}),
         json!({"name": names::LIVE_CONFIG_VARIABLE, "value": format!("/etc/sherd-live/{}", names::LIVE_CONFIG)}),
     ];
+    variables.extend(s3_tls::further_variable(parts));
     variables.extend(parts.valid.pool().extra_env.iter().map(|variable| json!(variable)));
     Value::Array(variables)
 }

@@ -26,7 +26,7 @@ const OF_NO_POD: [&[&str]; 10] = [
     &["deletionPolicy"],
     &["gateway", "service"],
     &["iam", "port"],
-    // The Secret that pods mount is an input, and no other part.
+    // The Secrets that pods mount are inputs, and no other part.
     &["tls"],
 ];
 /// Parts of an image that the plan decides.
@@ -144,6 +144,10 @@ fn digest_of_parts(
     });
     if let S3Serving::Tls(secret) = serving {
         document["s3Certificate"] = json!(secret);
+        let further = cluster.spec.tls.further_names();
+        if !further.is_empty() {
+            document["s3FurtherCertificates"] = json!(further);
+        }
     }
     // One in which nothing is set says something, too, and is left out above.
     let given = cluster.spec.pools.first().and_then(|pool| pool.pod_security_context);

@@ -21,7 +21,7 @@ pub(in crate::reconcile) struct S3Look {
     pub(super) has_a_name: bool,
     /// The CAs that are named in it.
     pub(super) trusted: Option<String>,
-    /// When the certificate ends, in seconds since the Unix epoch.
+    /// When the first certificate of all ends, in seconds since the Unix epoch.
     pub(in crate::reconcile) ends_s: Option<i64>,
     /// Why a node or a client would refuse it.
     pub(in crate::reconcile) fault: Option<(Reason, String)>,
@@ -51,25 +51,43 @@ pub(in crate::reconcile) fn look(
     };
     let authorities = pair::authorities(found, now_s);
     look.trusted = (!authorities.is_empty()).then(|| pair::pem(&authorities));
+    let further: Vec<_> =
+        tls.further_names().into_iter().map(|name| (name, further(observed, name))).collect();
     match ServedPair::read(found) {
         Ok(pair) => {
             look.is_usable = pair.is_valid_at(now_s);
-            look.ends_s = Some(pair.facts.not_after_s);
+            let all: Vec<&ServedPair> =
+                further.iter().filter_map(|(_, further)| further.as_ref().ok()).chain([&pair]).collect();
+            look.ends_s = all.iter().map(|pair| pair.facts.not_after_s).min();
             let needed = needed(cluster, names);
-            look.has_a_name = needed.iter().any(|name| pair.lacks(std::slice::from_ref(name)).is_none());
-            let lacks = pair.lacks(&needed).map(|name| {
+            look.has_a_name = needed.iter().any(|name| pair.is_valid_for(name));
+            let lacks = |name: &&String| !all.iter().any(|pair| pair.is_valid_for(name));
+            let lacks = needed.iter().find(lacks).map(|name| {
                 let kept = kept(&look, observed).unwrap_or_default();
                 let message =
                     format!("Secret {}: its certificate is not valid for {name}{kept}", look.secret);
                 (Reason::NameMismatch, message)
             });
-            look.fault = out_of_time(&look.secret, &pair, now_s).or(lacks);
+            let of_further = || {
+                further.iter().find_map(|(name, further)| match further {
+                    Ok(pair) => out_of_time(name, pair, now_s),
+                    Err(fault) => Some(fault.clone()),
+                })
+            };
+            look.fault = out_of_time(&look.secret, &pair, now_s).or(lacks).or_else(of_further);
         }
         Err(words) => {
             look.fault = Some((Reason::SecretMalformed, format!("Secret {}: {words}", look.secret)));
         }
     }
     Some(look)
+}
+
+/// A further certificate, or why nodes do not take it.
+fn further(observed: &ObservedCluster, name: &str) -> Result<ServedPair, (Reason, String)> {
+    let missing = || format!("Secret {name} of spec.tls.furtherSecrets is not there");
+    let found = observed.s3_further.get(name).ok_or_else(|| (Reason::SecretMissing, missing()))?;
+    ServedPair::read(found).map_err(|words| (Reason::SecretMalformed, format!("Secret {name}: {words}")))
 }
 
 /// The way in which pods serve on in place of a certificate that has none of the names.

@@ -1,4 +1,4 @@
-//! The names of S3's certificate: by the Services, by the domain of buckets, and those that a specification
+//! The names of S3's certificate: by the Services, by the domains of buckets, and those that a specification
 //! adds.
 
 use std::collections::BTreeSet;
@@ -14,10 +14,11 @@ const CLUSTER_DOMAIN: &str = "cluster.local";
 
 /// The messages of the rules that `spec.tls` breaks.
 pub(in crate::reconcile) fn broken_rules(tls: &S3Tls) -> impl Iterator<Item = &'static str> {
-    let S3Tls { mode, secret_ref, issuer_ref, extra_names } = tls;
+    let S3Tls { mode, secret_ref, issuer_ref, extra_names, further_secrets } = tls;
     let rules = [
         ((*mode == TlsMode::Secret) == secret_ref.is_some(), message::TLS_SECRET),
         ((*mode == TlsMode::CertManager) == issuer_ref.is_some(), message::TLS_ISSUER),
+        (*mode != TlsMode::None || further_secrets.is_empty(), message::TLS_FURTHER),
         (extra_names.iter().all(|name| is_name(name)), message::TLS_NAMES),
     ];
     rules.into_iter().filter(|(holds, _)| !holds).map(|(_, message)| message)
@@ -50,8 +51,8 @@ pub(super) fn all(cluster: &StorageCluster, names: &Names) -> BTreeSet<String> {
         let inside = format!("{iam}.{namespace}.svc");
         all.extend([format!("{iam}.{namespace}"), format!("{inside}.{CLUSTER_DOMAIN}"), inside, iam]);
     }
-    if let Some(domain) = &cluster.spec.gateway.domain {
-        all.extend([domain.clone(), format!("*.{domain}")]);
+    for domain in cluster.spec.gateway.all_domains() {
+        all.extend([domain.to_owned(), format!("*.{domain}")]);
     }
     if cluster.spec.tls.mode == TlsMode::Operator {
         // For `kubectl port-forward`. Issuers of other programs may refuse it.
@@ -69,8 +70,8 @@ pub(super) fn all(cluster: &StorageCluster, names: &Names) -> BTreeSet<String> {
 /// specification adds. A wildcard stands for one name below it.
 pub(super) fn needed(cluster: &StorageCluster, names: &Names) -> Vec<String> {
     let endpoint = format!("{}.{}.svc", names.s3_service(), names.namespace);
-    let domain =
-        cluster.spec.gateway.domain.iter().flat_map(|domain| [domain.clone(), format!("*.{domain}")]);
+    let domains = cluster.spec.gateway.all_domains();
+    let domain = domains.into_iter().flat_map(|domain| [domain.to_owned(), format!("*.{domain}")]);
     let extra = cluster.spec.tls.extra_names.iter().cloned();
     let iam = cluster.spec.iam.enabled.then(|| format!("{}.{}.svc", names.iam_service(), names.namespace));
     let needed = std::iter::once(endpoint).chain(iam).chain(domain).chain(extra);

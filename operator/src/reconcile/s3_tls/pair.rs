@@ -45,15 +45,13 @@ impl ServedPair {
         (self.facts.not_before_s..=self.facts.not_after_s).contains(&now_s)
     }
 
-    /// The first of these names that it is not valid for.
-    pub(super) fn lacks<'a>(&self, names: &'a [String]) -> Option<&'a String> {
+    /// Whether a client that asks for this name takes it.
+    pub(super) fn is_valid_for(&self, name: &str) -> bool {
         let parsed = self.chain.first().and_then(|leaf| ParsedCertificate::try_from(leaf).ok());
-        let has = |name: &&String| {
-            let name = ServerName::try_from(name.as_str()).ok();
-            let verified = parsed.as_ref().zip(name).map(|(parsed, name)| verify_server_name(parsed, &name));
-            verified.is_some_and(|verified| verified.is_ok())
-        };
-        names.iter().find(|name| !has(name))
+        let verified = parsed
+            .zip(ServerName::try_from(name).ok())
+            .map(|(parsed, name)| verify_server_name(&parsed, &name));
+        verified.is_some_and(|verified| verified.is_ok())
     }
 
     /// Whether a client that trusts these authorities takes it at this time.

@@ -3,7 +3,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sherd_trust::ServiceAuthority;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use sherd_trust::{ServiceAuthority, ServiceFacts};
 
 use super::*;
 
@@ -94,6 +96,86 @@ async fn the_operators_certificate_is_made_and_reported() {
     assert_ne!(again["data"]["tls.key"], secret["data"]["tls.key"]);
     assert_eq!(again["data"]["ca.crt"], secret["data"]["ca.crt"]);
     assert_eq!((server.get(STATEFUL_SET), server.get(S3_CA)), (before.0, before.1));
+}
+
+/// Buckets are hosts of each domain: nodes read all of them, and the certificate is for all.
+#[tokio::test]
+async fn each_domain_is_in_the_configuration_and_in_the_certificate() {
+    let server = a_cluster();
+    let domains = ["s3.example.com", "s3.example.org"];
+    with_tls(&server, &json!({"mode": "Operator"}));
+    // A domain that is named twice counts once.
+    let gateway = json!({"domain": domains[0], "domains": domains});
+    change_spec(&server, |spec| spec["gateway"] = gateway.clone());
+    reconcile(&context(&server), &cluster(&server)).await.expect("reconciled");
+    let toml = server.get(&config(&server)).expect("made")["data"]["sherd.toml"].clone();
+    let toml = toml.as_str().expect("text");
+    assert!(toml.contains("domains = [\"s3.example.com\", \"s3.example.org\"]\n"), "{toml}");
+    let secret = server.get(S3_TLS).expect("made");
+    let pem = STANDARD.decode(secret["data"]["tls.crt"].as_str().expect("text")).expect("base64");
+    let leaf = CertificateDer::from_pem_slice(&pem).expect("a certificate");
+    let named = ServiceFacts::read(&leaf).expect("readable").names;
+    for name in domains.iter().flat_map(|domain| [(*domain).to_owned(), format!("*.{domain}")]) {
+        assert!(named.contains(&name), "{name}: {named:?}");
+    }
+}
+
+/// Pods have the folders of further Secrets whether these are there or not, and what they lack is said.
+#[tokio::test]
+async fn further_certificates_are_mounted_and_judged() {
+    let server = a_cluster();
+    with_tls(&server, &json!({"mode": "Operator"}));
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    step(&server).await.expect("reconciled");
+    let before = server.get(STATEFUL_SET).expect("made")["spec"]["template"].clone();
+    with_tls(
+        &server,
+        &json!({
+            "mode": "Operator", "furtherSecrets": [{"name": "mine"}, {"name": "mine"}],
+        }),
+    );
+    let status = step(&server).await.expect("reported");
+    says(&status, ConditionType::CertificatesReady, "False", "SecretMissing");
+    let words = message(&status, ConditionType::CertificatesReady);
+    assert_eq!(words, "Secret mine of spec.tls.furtherSecrets is not there");
+    let template = server.get(STATEFUL_SET).expect("made")["spec"]["template"].clone();
+    assert_ne!(template, before, "another rollout");
+    let volumes = template["spec"]["volumes"].as_array().expect("volumes");
+    let volume = volumes.iter().find(|volume| volume["name"] == "s3-tls-further").expect("mounted");
+    assert_eq!(
+        volume["projected"]["sources"],
+        json!([{"secret": {"name": "mine", "optional": true, "items": [
+            {"key": "tls.crt", "path": "mine/tls.crt"}, {"key": "tls.key", "path": "mine/tls.key"},
+        ]}}])
+    );
+    let variables = template["spec"]["containers"][0]["env"].as_array().expect("variables").clone();
+    assert!(variables.contains(&json!({"name": "SHERD_TLS_FURTHER", "value": "/s3-tls-further/mine"})));
+    let mut broken = a_certificate_for("b.example");
+    broken["data"]["tls.key"] = json!("");
+    server.put(MINE, broken);
+    let status = step(&server).await.expect("reported");
+    says(&status, ConditionType::CertificatesReady, "False", "SecretMalformed");
+    server.put(MINE, a_certificate_for("b.example"));
+    let status = step(&server).await.expect("reported");
+    says(&status, ConditionType::CertificatesReady, "True", "Issued");
+}
+
+/// A name of the specification may be of any of the certificates.
+#[tokio::test]
+async fn names_that_the_first_certificate_lacks_may_be_of_a_further_one() {
+    let server = a_cluster();
+    server.put(MINE, a_certificate());
+    let tls = json!({"mode": "Secret", "secretRef": {"name": "mine"}, "extraNames": ["s3.example"]});
+    with_tls(&server, &tls);
+    let status = step(&server).await.expect("reported");
+    says(&status, ConditionType::CertificatesReady, "False", "NameMismatch");
+    let mut yours = a_certificate_for("s3.example");
+    yours["metadata"]["name"] = json!("yours");
+    server.put("/api/v1/namespaces/storage/secrets/yours", yours);
+    change_spec(&server, |spec| spec["tls"]["furtherSecrets"] = json!([{"name": "yours"}]));
+    let status = step(&server).await.expect("reported");
+    says(&status, ConditionType::CertificatesReady, "True", "Issued");
 }
 
 /// The name of a person's Secret is not taken.
