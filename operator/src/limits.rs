@@ -32,6 +32,10 @@ pub const RESYNC_ACCESS_UNSETTLED: Duration = Duration::from_secs(10);
 pub const ROTATION_OVERLAP: Duration = Duration::from_hours(1);
 /// The longest time that a BucketUser may say.
 pub const ROTATION_OVERLAP_MAX: Duration = Duration::from_hours(30 * 24);
+/// Characters of the id of a key that a Secret gives.
+pub const KEY_ID_CHARACTERS: std::ops::RangeInclusive<usize> = 3..=64;
+/// Characters of the secret of such a key.
+pub const KEY_SECRET_CHARACTERS: std::ops::RangeInclusive<usize> = 8..=128;
 /// Characters of a managed policy that IAM takes; documents are sent without white space.
 pub const POLICY_CHARACTERS_MAX: usize = sherd_core::limits::IAM_MANAGED_POLICY_CHARS_MAX;
 /// Policies of rights that a user has at most: what the longest names of 64 buckets need.

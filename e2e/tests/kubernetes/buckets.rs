@@ -1,11 +1,13 @@
 //! Buckets and users as objects: a pod with a BucketUser's Secret writes and reads its bucket, and is refused
-//! the next; its key is replaced; drift, a wrong policy and the ends of both kinds.
+//! the next; its key is replaced; drift, a wrong policy and the ends of both kinds. Another BucketUser takes
+//! its key from a Secret that is there.
 
 use std::time::Duration;
 
 use aws_sdk_s3::Client;
+use aws_sdk_s3::config::Credentials;
 use serde_json::json;
-use sherd_e2e::kubernetes::{Namespace, wait_for};
+use sherd_e2e::kubernetes::{Namespace, client_with, wait_for};
 
 use crate::cases::CaseResult;
 
@@ -31,8 +33,19 @@ spec:
   buckets: [{bucketRef: {name: photos}, access: write}]
 ";
 
+/// A user with a key that another store gave it, as the console of MinIO's operator writes it down.
+const MOVER: &str = "
+apiVersion: sherd.dev/v1alpha1
+kind: BucketUser
+metadata: {name: mover}
+spec:
+  cluster: {name: demo}
+  buckets: [{bucketRef: {name: photos}, access: write}]
+  secretRef: {name: mover-console}
+";
+
 /// The whole case; `client` is root's.
-pub(crate) async fn story(namespace: &Namespace, client: &Client, tag: &str) -> CaseResult {
+pub(crate) async fn story(namespace: &Namespace, client: &Client, endpoint: &str, tag: &str) -> CaseResult {
     namespace.apply(MANIFEST)?;
     for (kind, name) in
         [("bucket.sherd.dev", "photos"), ("bucket.sherd.dev", "ledger"), ("bucketuser", "uploader")]
@@ -79,8 +92,40 @@ pub(crate) async fn story(namespace: &Namespace, client: &Client, tag: &str) -> 
     is(namespace, "bucket.sherd.dev", "photos", "PolicyApplied", ("False", "MalformedPolicy")).await?;
     patch(namespace, "photos", &json!({"spec": {"policy": null}}))?;
     is(namespace, "bucket.sherd.dev", "photos", "Ready", ("True", "AsAsked")).await?;
+    takes_a_given_key(namespace, endpoint).await?;
     ends(namespace, client).await?;
     Ok("(three pods, one of them refused)".to_owned())
+}
+
+/// The key of a Secret works, another one takes its place, and the Secret stays when the user goes.
+async fn takes_a_given_key(namespace: &Namespace, endpoint: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let give = |id: &str, secret: &str| {
+        let object = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "mover-console", "labels": {"sherd.dev/bucket-user": "mover"}},
+            "stringData": {"CONSOLE_ACCESS_KEY": id, "CONSOLE_SECRET_KEY": secret},
+        });
+        namespace.apply(&object.to_string())
+    };
+    namespace.apply(MOVER)?;
+    is(namespace, "bucketuser", "mover", "KeyReady", ("False", "SecretMissing")).await?;
+    give("mover", "a-secret-of-before")?;
+    is(namespace, "bucketuser", "mover", "Ready", ("True", "AsAsked")).await?;
+    let with =
+        |id: &str, secret: &str| client_with(endpoint, Credentials::new(id, secret, None, None, "e2e"));
+    let put = |client: Client| client.put_object().bucket("photos").key("moved").body(vec![1].into()).send();
+    put(with("mover", "a-secret-of-before")).await?;
+    give("mover-2", "another-secret")?;
+    is(namespace, "bucketuser", "mover", "KeyReady", ("True", "Rotating")).await?;
+    put(with("mover-2", "another-secret")).await?;
+    put(with("mover", "a-secret-of-before")).await?;
+    namespace.kubectl(&["delete", "bucketuser", "mover", "--timeout=2m"])?;
+    if put(with("mover-2", "another-secret")).await.is_ok() {
+        return Err("the key works without its user".into());
+    }
+    let left = namespace.secret("mover-console").ok_or("the Secret went with its user")?;
+    namespace.kubectl(&["delete", "secret", "mover-console"])?;
+    if left["CONSOLE_ACCESS_KEY"] == "mover-2" { Ok(()) } else { Err("the Secret was changed".into()) }
 }
 
 async fn is(

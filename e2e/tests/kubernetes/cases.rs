@@ -358,7 +358,7 @@ impl Story {
     }
 
     pub(crate) async fn gives_a_pod_its_bucket_and_no_other(&mut self) -> CaseResult {
-        buckets::story(&self.namespace, self.client()?, &self.tag).await
+        buckets::story(&self.namespace, self.client()?, &self.endpoint, &self.tag).await
     }
 
     /// One pod is asked to end; another is killed at once, and the operator with it. Between the two the

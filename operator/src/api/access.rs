@@ -113,6 +113,12 @@ pub enum AccessReason {
     PolicyOutOfBounds,
     /// A Secret or a user of that name belongs to another.
     NameTaken,
+    /// The Secret that `secretRef` names is not there.
+    SecretMissing,
+    /// The Secret holds no key that the store takes; the message names what is wrong.
+    SecretMalformed,
+    /// The id of the key in it is one of another user.
+    KeyTaken,
     /// A former key works until its overlap ends.
     Rotating,
     /// The keys were made inactive.
@@ -145,6 +151,9 @@ impl AccessReason {
             Self::BucketNotAllowed => "BucketNotAllowed",
             Self::PolicyOutOfBounds => "PolicyOutOfBounds",
             Self::NameTaken => "NameTaken",
+            Self::SecretMissing => "SecretMissing",
+            Self::SecretMalformed => "SecretMalformed",
+            Self::KeyTaken => "KeyTaken",
             Self::Rotating => "Rotating",
             Self::Suspended => "Suspended",
             Self::BucketNotEmpty => "BucketNotEmpty",

@@ -1,4 +1,5 @@
-//! The `BucketUser` resource: a user of a StorageCluster with rights to buckets, whose key a Secret holds.
+//! The `BucketUser` resource: a user of a StorageCluster with rights to buckets, whose key a Secret holds:
+//! one that the operator writes, or one that is there, which it only reads.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema, ResourceExt as _};
@@ -8,6 +9,7 @@ use serde_json::Value;
 
 use super::access::ClusterReference;
 use super::message;
+use super::settings::SecretReference;
 
 /// A user of a StorageCluster, whose key a Secret holds.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -34,7 +36,9 @@ use super::message;
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.cluster == oldSelf.cluster").message(message::CLUSTER_KEPT),
-    validation = Rule::new("has(self.secretName) == has(oldSelf.secretName) && (!has(self.secretName) || self.secretName == oldSelf.secretName)").message(message::SECRET_NAME_KEPT)
+    validation = Rule::new("has(self.secretName) == has(oldSelf.secretName) && (!has(self.secretName) || self.secretName == oldSelf.secretName)").message(message::SECRET_NAME_KEPT),
+    validation = Rule::new("!has(self.secretName) || !has(self.secretRef)").message(message::ONE_SECRET),
+    validation = Rule::new("has(self.secretRef) == has(oldSelf.secretRef)").message(message::SECRET_REF_KEPT)
 )]
 pub struct BucketUserSpec {
     /// The StorageCluster that has the user.
@@ -52,7 +56,14 @@ pub struct BucketUserSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub secret_name: Option<String>,
-    /// How keys are replaced when the annotation `sherd.dev/rotate` gets another text.
+    /// A Secret of this namespace that is there, with the key that the user gets: under AWS_ACCESS_KEY_ID
+    /// and AWS_SECRET_ACCESS_KEY, accesskey and secretkey, or CONSOLE_ACCESS_KEY and CONSOLE_SECRET_KEY.
+    /// The operator reads it and never writes it. Another key in it, or the name of another Secret, is a
+    /// rotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretReference>,
+    /// How keys are replaced when the annotation `sherd.dev/rotate` gets another text, or the Secret of
+    /// secretRef another key.
     #[serde(default)]
     pub rotation: Rotation,
     /// Makes the user's keys inactive while it is true. The same keys work again afterwards.
@@ -61,9 +72,10 @@ pub struct BucketUserSpec {
 }
 
 impl BucketUser {
-    /// Returns the name of its Secret.
+    /// Returns the name of the Secret with its key.
     pub fn secret_name(&self) -> String {
-        self.spec.secret_name.clone().unwrap_or_else(|| self.name_any())
+        let given = self.spec.secret_ref.as_ref().map(|given| given.name.clone());
+        given.or_else(|| self.spec.secret_name.clone()).unwrap_or_else(|| self.name_any())
     }
 
     /// Returns the namespace of its cluster.

@@ -101,6 +101,11 @@ pub mod message {
     pub const RESERVED_TAG: &str = "no key of spec.tags may begin with sherd.dev/";
     /// The operator removes no Secret.
     pub const SECRET_NAME_KEPT: &str = "spec.secretName is immutable";
+    /// The operator writes a Secret, or reads one.
+    pub const ONE_SECRET: &str = "spec.secretName names a Secret that the operator writes, spec.secretRef one that is there: give one of them";
+    /// A Secret that the operator wrote stays with the key that was taken over.
+    pub const SECRET_REF_KEPT: &str =
+        "spec.secretRef cannot be added or removed: it can only name another Secret";
     /// A right is to one bucket.
     pub const ONE_BUCKET: &str = "a right names a bucket either by name or by bucketRef";
     /// IAM takes names of users of up to 64 characters.

@@ -76,6 +76,9 @@ pub fn user(user: &BucketUser) -> Result<ValidUser<'_>, Vec<String>> {
             broken.push(format!("{reference:?} names no Bucket"));
         }
     }
+    if user.spec.secret_name.is_some() && user.spec.secret_ref.is_some() {
+        broken.push(message::ONE_SECRET.to_owned());
+    }
     let overlap = match &user.spec.rotation.overlap {
         None => Some(limits::ROTATION_OVERLAP),
         Some(text) => {

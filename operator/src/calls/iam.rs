@@ -204,6 +204,48 @@ pub async fn create_key(calls: &ClusterCalls, user: &str) -> Result<AccessKey, C
     made().ok_or(CallError::Malformed("CreateAccessKey"))
 }
 
+/// A key that a user is to have, with the secret that it has elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivenKey {
+    /// The user has it, or may have it.
+    Free,
+    /// Another user or root has a key with this id, or the user has it with another secret.
+    Taken,
+}
+
+/// Looks whether a user has a key, or may have it, and changes nothing.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn find_given_key(
+    calls: &ClusterCalls,
+    user: &str,
+    key: &AccessKey,
+) -> Result<GivenKey, CallError> {
+    let found = absent(send_given_key(calls, user, key, &[("DryRun", "true")]).await, ENTITY_EXISTS)?;
+    Ok(if found.is_some() { GivenKey::Free } else { GivenKey::Taken })
+}
+
+/// Gives a user a key, active, with the secret that it has elsewhere; one that the user has stays as it is.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn import_key(calls: &ClusterCalls, user: &str, key: &AccessKey) -> Result<(), CallError> {
+    send_given_key(calls, user, key, &[]).await.map(|_| ())
+}
+
+async fn send_given_key(
+    calls: &ClusterCalls,
+    user: &str,
+    key: &AccessKey,
+    further: &[(&str, &str)],
+) -> Result<Bytes, CallError> {
+    let AccessKey { id, secret } = key;
+    let given =
+        [("UserName", user), ("AccessKeyId", id), ("SecretAccessKey", &secret.0), ("Status", "Active")];
+    send(calls, "ImportAccessKey", &[&given[..], further].concat()).await
+}
+
 /// Disables a key and removes it; one that is not there counts as removed. It is disabled first, so that it
 /// does not work on where its removal fails.
 ///

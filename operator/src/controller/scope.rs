@@ -14,7 +14,6 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use crate::limits;
-use crate::names::{MANAGED_BY, MANAGED_BY_LABEL};
 use crate::reconcile::cache::ObjectCache;
 
 /// One object that cannot be decoded must not hide the others.
@@ -141,7 +140,8 @@ impl Scope {
         controller.watches_stream_with(seen.touched_objects(), owner, resource)
     }
 
-    /// Watches objects of the operator's whose label names the object that they belong to.
+    /// Watches objects whose label names the object that they belong to: the operator's own, and others
+    /// that a person gave it.
     pub(super) fn watch_labelled<K, C>(
         &self,
         controller: Controller<GuardedObject<K>>,
@@ -151,8 +151,7 @@ impl Scope {
         K: WatchedKind,
         C: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + 'static,
     {
-        let labels = format!("{MANAGED_BY_LABEL}={MANAGED_BY},{label}");
-        let config = watcher::Config::default().labels(&labels);
+        let config = watcher::Config::default().labels(label);
         controller.watches(self.api::<PartialObjectMeta<C>>(), config, move |child| {
             let owner = child.labels().get(label)?;
             Some(ObjectRef::new(owner).within(&child.namespace()?))

@@ -99,6 +99,23 @@ fn another_bucket_cluster_or_secret_is_another_object() {
         assert!(refused.contains(message), "{refused}");
     }
     validate_cel_update(&user(|user| user["spec"]["buckets"] = json!([])), &before).expect("accepted");
+    let given = |name: &str| user(|user| user["spec"]["secretRef"] = json!({"name": name}));
+    for (after, before) in [(&given("one"), &before), (&before, &given("one"))] {
+        let refused = validate_cel_update(after, before).expect_err("refused").to_string();
+        assert!(refused.contains(message::SECRET_REF_KEPT), "{refused}");
+    }
+    validate_cel_update(&given("two"), &given("one")).expect("a rotation");
+}
+
+#[test]
+fn a_user_has_a_secret_that_is_written_or_one_that_is_read() {
+    let user = user(|user| {
+        user["spec"]["secretName"] = json!("written");
+        user["spec"]["secretRef"] = json!({"name": "read"});
+    });
+    let refused = validate_cel(&user).expect_err("refused").to_string();
+    assert!(refused.contains(message::ONE_SECRET), "{refused}");
+    assert_eq!(validate::user(&user).expect_err("refused"), [message::ONE_SECRET]);
 }
 
 #[test]
@@ -173,5 +190,5 @@ fn the_example_is_accepted() {
         assert_eq!(missing, Vec::<String>::new(), "{kind}");
         kinds.push(kind);
     }
-    assert_eq!(kinds, ["Bucket", "BucketUser", "BucketUser"]);
+    assert_eq!(kinds, ["Bucket", "BucketUser", "BucketUser", "BucketUser"]);
 }

@@ -91,3 +91,19 @@ pub fn plan(facts: &KeyFacts<'_>) -> KeyPlan {
     let resume = kept.into_iter().filter(|key| !key.active).map(|key| key.id.clone()).collect();
     KeyPlan { remove, resume, make, former }
 }
+
+/// Decides while no key can be given: nothing is taken away but a former key at its end, and keys that were
+/// suspended work again.
+pub fn plan_kept(keys: &[ListedKey], status: &BucketUserStatus, now_s: i64) -> KeyPlan {
+    let (ended, former) = match status.former_key.clone() {
+        Some(former) if former.ends_at <= now_s => (Some(former.access_key_id), None),
+        former => (None, former),
+    };
+    let kept = [status.access_key_id.as_deref(), former.as_ref().map(|former| former.access_key_id.as_str())];
+    let is_kept = |id: &str| kept.contains(&Some(id));
+    let ids = |keys: Vec<&ListedKey>| keys.into_iter().map(|key| key.id.clone()).collect();
+    let (kept, others): (Vec<_>, Vec<_>) = keys.iter().partition(|key| is_kept(&key.id));
+    let remove = ids(others.into_iter().filter(|key| Some(&key.id) == ended.as_ref()).collect());
+    let resume = ids(kept.into_iter().filter(|key| status.suspended && !key.active).collect());
+    KeyPlan { remove, resume, make: false, former }
+}

@@ -5,8 +5,8 @@
 //! suspended the keys are made inactive before all else
 //! grants    the buckets that it may use
 //! policies  as `policies` puts them, where they differ
-//! keys      as `keys` plans: remove, resume, make, write the Secret
-//! deleted   keys, policies, user; the Secret is garbage with its owner
+//! keys      as `keys` plans: remove, resume, make, write the Secret; with `secretRef` as `given` says
+//! deleted   keys, policies, user; the Secret is garbage with its owner, one of `secretRef` stays
 //! ```
 
 mod owner;
@@ -14,6 +14,8 @@ mod grants;
 mod policies;
 pub mod keys;
 pub mod secret;
+mod key_changes;
+pub mod given;
 
 use std::time::Duration;
 
@@ -33,6 +35,7 @@ use crate::names::{FIELD_MANAGER, ROTATE_ANNOTATION, USER_FINALIZER};
 use crate::reconcile::condition::{self, TRUE};
 use crate::reconcile::{Context, ReconcileError, publish};
 use grants::Grants;
+use key_changes::{EnsuredKey, key_verdict, take_and_resume};
 use keys::{KeyFacts, KeyPlan};
 use owner::EnsuredUser;
 pub(super) use owner::UserMark;
@@ -272,6 +275,8 @@ async fn synchronise(
     let ensured = if suspended {
         let last = valid.user.status.clone().unwrap_or_default();
         Ok((suspended_verdict(), last.access_key_id, last.former_key))
+    } else if valid.user.spec.secret_ref.is_some() {
+        Box::pin(given::ensure(context, valid, usable, is_ended)).await?
     } else {
         Box::pin(ensure_key(context, valid, usable, &grants, is_ended)).await?
     };
@@ -296,8 +301,6 @@ async fn synchronise(
         suspended,
     }))
 }
-
-type EnsuredKey = (Verdict, Option<String>, Option<FormerKey>);
 
 /// Makes the Secret hold a key that works. Keys of a user that a sweep ended are as suspended ones.
 async fn ensure_key(
@@ -361,13 +364,7 @@ async fn ensure_key(
     if is_ended && let Err(error) = owner::resume(user, usable).await {
         return Ok(Err(error));
     }
-    let (reason, message) = match &former {
-        Some(former) => {
-            (AccessReason::Rotating, format!("key {} works until its overlap ends", former.access_key_id))
-        }
-        None => (AccessReason::AsAsked, format!("Secret {name} holds the key")),
-    };
-    Ok(Ok((Verdict::good(condition, reason, message), Some(key.id), former)))
+    Ok(Ok((key_verdict(&name, former.as_ref()), Some(key.id), former)))
 }
 
 /// Makes the Secret, whole, or changes the one that was found. A change names that very object, so that one
@@ -402,12 +399,7 @@ async fn change_keys(
     user: &str,
     plan: &KeyPlan,
 ) -> Result<Option<AccessKey>, CallError> {
-    for key in &plan.remove {
-        iam::remove_key(&usable.calls, user, key).await?;
-    }
-    for key in &plan.resume {
-        iam::set_key(&usable.calls, user, key, true).await?;
-    }
+    take_and_resume(usable, user, plan).await?;
     if plan.make { iam::create_key(&usable.calls, user).await.map(Some) } else { Ok(None) }
 }
 

@@ -3,6 +3,7 @@
 mod buckets;
 mod claims;
 mod keys;
+mod given;
 mod rights;
 mod sweep;
 pub(crate) mod store;

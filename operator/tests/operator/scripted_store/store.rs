@@ -54,6 +54,8 @@ pub(crate) struct StoreState {
     /// The versions of managed policies by ARN; the last one is in force.
     pub(crate) managed: BTreeMap<String, Vec<(usize, String)>>,
     keys_made: usize,
+    /// The secrets of keys that were given, by id.
+    pub(crate) given: BTreeMap<String, String>,
     /// Method and URI, or the action.
     pub(crate) calls: Vec<String>,
     /// The part of a request's name that a fault is for.
@@ -98,7 +100,8 @@ impl ScriptedStore {
     /// The requests since the last call that were no reads.
     pub(crate) fn take_changes(&self) -> Vec<String> {
         let calls = std::mem::take(&mut self.state.lock().calls);
-        let reads = |call: &String| ["GET ", "Get", "List"].iter().any(|read| call.starts_with(read));
+        let reads = ["GET ", "Get", "List", "DryRun "];
+        let reads = |call: &String| reads.iter().any(|read| call.starts_with(read));
         calls.into_iter().filter(|call| !reads(call)).collect()
     }
 }
@@ -116,6 +119,7 @@ impl StoreCalls for ScriptedStore {
         let form = form(&call);
         let name = match call.service {
             HttpService::S3 => format!("{} {}", call.method, call.uri),
+            HttpService::Iam if form.contains_key("DryRun") => format!("DryRun {}", form["Action"]),
             HttpService::Iam => form["Action"].clone(),
         };
         let at = state.calls.len();
@@ -242,6 +246,9 @@ impl StoreState {
         if action == "ListUsers" {
             return self.list_users(&part("PathPrefix"), &part("Marker"));
         }
+        if action == "ImportAccessKey" {
+            return self.import_key(&name, form);
+        }
         let made = format!("AKIA{:016}", self.keys_made + 1);
         let Some(user) = self.users.get_mut(&name) else {
             return refused(404, "NoSuchEntity", "no such user");
@@ -291,6 +298,30 @@ impl StoreState {
             }
             _ => user.policy(&action, part("PolicyName"), part("PolicyDocument")),
         }
+    }
+}
+
+impl StoreState {
+    fn import_key(&mut self, name: &str, form: &BTreeMap<String, String>) -> StoreAnswer {
+        let (id, secret) = (&form["AccessKeyId"], &form["SecretAccessKey"]);
+        let has = |user: &ScriptedUser| user.keys.iter().any(|(key, _)| key == id);
+        let holder = self.users.iter().find(|(_, user)| has(user)).map(|(name, _)| name.as_str());
+        let is_held = match holder {
+            Some(holder) if holder != name || self.given.get(id) != Some(secret) => {
+                return refused(409, "EntityAlreadyExists", "the id is taken");
+            }
+            holder => holder.is_some(),
+        };
+        if is_held || form.contains_key("DryRun") {
+            return success(String::new());
+        }
+        let user = self.users.get_mut(name).expect("made before its key");
+        if user.keys.len() >= 2 {
+            return refused(409, "LimitExceeded", "two keys");
+        }
+        user.keys.push((id.clone(), form["Status"] == "Active"));
+        self.given.insert(id.clone(), secret.clone());
+        success(String::new())
     }
 }
 

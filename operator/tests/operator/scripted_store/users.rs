@@ -64,7 +64,7 @@ fn working_key(server: &ApiServer, store: &ScriptedStore) -> String {
     key
 }
 
-fn keys(store: &ScriptedStore) -> Vec<String> {
+pub(super) fn keys(store: &ScriptedStore) -> Vec<String> {
     store.user("team.app").expect("made").keys.into_iter().map(|(id, _)| id).collect()
 }
 
