@@ -17,6 +17,7 @@ use sherd_node::process::config::error::ConfigError;
 use sherd_node::process::config::files::ConfigFiles;
 use sherd_node::process::config::source::Sources;
 use sherd_node::process::config::variables::Variables;
+use sherd_node::process::convert::convert;
 use sherd_node::process::dev::lines::LogWriter;
 use sherd_node::process::dev::supervisor::supervise;
 use sherd_node::process::dev::variables::{undecided, unused};
@@ -74,6 +75,12 @@ fn main() -> ExitCode {
         Command::Import(arguments) => import(&arguments),
         Command::Ca(arguments) => {
             match ca(&arguments, &SystemClock::new(), &SystemRng, &mut std::io::stdout().lock()) {
+                Ok(()) => Exit::Done.into(),
+                Err(error) => fail(error.exit(), &error),
+            }
+        }
+        Command::Convert(arguments) => {
+            match convert(&arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock()) {
                 Ok(()) => Exit::Done.into(),
                 Err(error) => fail(error.exit(), &error),
             }

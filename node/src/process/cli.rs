@@ -11,6 +11,7 @@ use crate::process::ci::CiArgs;
 use crate::process::ci::server::ServerArgs;
 use crate::process::config::settings::{LogSettings, Settings};
 use crate::process::config::source::Sources;
+use crate::process::convert::ConvertArgs;
 use crate::process::health::HealthArgs;
 use crate::process::import::ImportArgs;
 use crate::process::inspect::InspectArgs;
@@ -86,6 +87,12 @@ pub enum Command {
     Import(ImportArgs),
     /// Make a cluster's certificate authority, and issue the certificates of its nodes and operators
     Ca(CaArgs),
+    /// Print a Tenant of MinIO's operator as a StorageCluster, Buckets and BucketUsers
+    #[command(
+        long_about = "Print a Tenant of MinIO's operator as a StorageCluster, Buckets and BucketUsers, for kubectl apply.\n\n\
+            What has no place in them is named at the head of the output and on standard error."
+    )]
+    Convert(ConvertArgs),
     /// Put an object through an S3 endpoint, read it back and remove it
     Probe(ProbeArgs),
 }

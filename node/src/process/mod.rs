@@ -5,6 +5,7 @@ pub mod ca;
 pub mod cli;
 pub mod ci;
 pub mod config;
+pub mod convert;
 pub mod dev;
 pub mod exit;
 pub mod health;

@@ -3,6 +3,7 @@
 //!
 //! One binary for all of them: each one that links kube takes ten seconds to build.
 
+mod converted;
 mod rules;
 mod access_rules;
 mod definition;
