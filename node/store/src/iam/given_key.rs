@@ -5,8 +5,8 @@
 //! ```text
 //! import: the key's record -> the user lists it -> the record once more, under another nonce
 //! ```
-//! The record of a user that is there is never taken by another user. A record that its own user does not list,
-//! as a crash leaves it, is free for that user with any secret. The third step makes the first two one:
+//! The record of a user that is there is never taken by another user. A record that its own user does not
+//! list, as a crash leaves it, is free for that user with any secret. The third step makes the first two one:
 //! an import, or a deletion, that found the record unlisted before it was listed finds another record when it
 //! writes, and judges again. An import that finds not its own record in the third step begins again.
 

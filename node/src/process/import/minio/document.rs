@@ -69,7 +69,7 @@ impl Document {
         document.left_out.dedup();
         if document.statements.is_empty() {
             let parts = document.left_out.join("; ");
-            // Its denials are not here either.
+            // Denials of the document are not here either.
             return Err(Refusal { reason: format!("nothing is left of it: {parts}"), denies: false });
         }
         document.check().map_err(refused)?;

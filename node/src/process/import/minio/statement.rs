@@ -1,6 +1,6 @@
 //! A statement of MinIO's as statements here.
 //!
-//! One that allows may be taken in part, as a part allows less; one that denies is taken whole or refused.
+//! A statement that allows may be taken in part, as a part allows less; a denial is taken whole or refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ const S3: &str = "s3:";
 /// The vendors of MinIO's actions on itself.
 const OWN_VENDORS: [&str; 3] = ["admin:", "kms:", "sts:"];
 
-/// One text, or several.
+/// A text, or several.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 enum Texts {

@@ -191,7 +191,7 @@ fn a_denial_is_whole() {
     assert_eq!(object[0].resources, ["arn:aws:s3:::app/a", "arn:aws:s3:::app/a/"]);
     let reads = denying(json!("s3:GetObjectVersion"), json!("arn:aws:s3:::app/*"));
     assert_eq!(reads[0].actions, ["s3:GetObject", "s3:GetObjectVersion"], "MinIO denies both");
-    // One about nothing that is here denies nothing, and takes no user's key.
+    // A denial about nothing that is here denies nothing, and takes no user's key.
     let own = json!({"Statement": [{"Effect": "Deny", "Action": "admin:*"}]});
     assert!(!Document::of(&own).expect_err("nothing is left").denies);
     for condition in [
@@ -535,7 +535,7 @@ fn a_policy_of_a_bucket_is_about_everyone_or_left_out() {
     assert!(!is_taken && reason.contains("others than everyone"), "{reason}");
     let (is_taken, reason) = of(with("Allow", json!("*"), "s3:ListenNotification"));
     assert!(!is_taken && reason.contains("s3:ListenNotification is no action here"), "{reason}");
-    // One that denies is taken whole, or no statement is.
+    // A policy that denies is taken whole, or no statement is.
     let mut other = with("Deny", json!({"AWS": ["?"]}), "s3:GetObject");
     let not_principal = json!({"AWS": ["ada"]});
     for _ in 0..2 {
