@@ -17,9 +17,9 @@ def of_users(bucket, key, body):
     ada, readers, policy = (f"{name}-{uuid.uuid4()}" for name in ("ada", "readers", "writes"))
     user, group = {"UserName": ada}, {"GroupName": readers}
     objects = f"arn:aws:s3:::{bucket}/*"
-    found = next(iam).create_user(**user, Path="/team/", Tags=[{"Key": "of", "Value": "a <test> & more"}])["User"]
+    found = next(iam).create_user(**user, Path="/team/", Tags=[{"Key": "of", "Value": "team=a/b: c+d@e_f.g"}])["User"]
     same(found["Arn"], f"arn:aws:iam::000000000001:user/team/{ada}")
-    same(next(iam).get_user(**user)["User"]["Tags"], [{"Key": "of", "Value": "a <test> & more"}])
+    same(next(iam).get_user(**user)["User"]["Tags"], [{"Key": "of", "Value": "team=a/b: c+d@e_f.g"}])
     refused("EntityAlreadyExists", lambda: next(iam).create_user(UserName=ada.upper()))
     secret = next(iam).create_access_key(**user)["AccessKey"]
     own = {"aws_access_key_id": secret["AccessKeyId"], "aws_secret_access_key": secret["SecretAccessKey"]}
