@@ -591,7 +591,7 @@ async fn parameters_are_judged_before_entities_are_looked_up() {
         ),
         (
             "DeleteAccessKey",
-            vec![nobody, ("AccessKeyId", "AKIA-AAAAAAAAAAAAAAA")],
+            vec![nobody, ("AccessKeyId", "AKIA/AAAAAAAAAAAAAAA")],
             "accessKeyId",
             "Member must satisfy regular expression pattern: [\\w]+".to_owned(),
         ),

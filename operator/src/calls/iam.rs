@@ -209,7 +209,9 @@ pub async fn create_key(calls: &ClusterCalls, user: &str) -> Result<AccessKey, C
 pub enum GivenKey {
     /// The user has it, or may have it.
     Free,
-    /// Another user or root has a key with this id, or the user has it with another secret.
+    /// The user has it with another secret.
+    OtherSecret,
+    /// Another user or root has a key with this id.
     Taken,
 }
 
@@ -222,11 +224,17 @@ pub async fn find_given_key(
     user: &str,
     key: &AccessKey,
 ) -> Result<GivenKey, CallError> {
-    let found = absent(send_given_key(calls, user, key, &[("DryRun", "true")]).await, ENTITY_EXISTS)?;
-    Ok(if found.is_some() { GivenKey::Free } else { GivenKey::Taken })
+    let Some(answer) = absent(send_given_key(calls, user, key, &[("DryRun", "true")]).await, ENTITY_EXISTS)?
+    else {
+        return Ok(GivenKey::Taken);
+    };
+    let result = xml::parse(&answer).ok_or(CallError::Malformed("ImportAccessKey"))?;
+    let state = result.find("ImportAccessKeyResult").and_then(|found| found.text_of("State"));
+    Ok(if state == Some("OtherSecret") { GivenKey::OtherSecret } else { GivenKey::Free })
 }
 
-/// Gives a user a key, active, with the secret that it has elsewhere; one that the user has stays as it is.
+/// Gives a user a key, active, with the secret that it has elsewhere. A key that the user has stays as it is, but
+/// for another secret, in whose place this one comes in one step.
 ///
 /// # Errors
 /// [`CallError`].
@@ -241,8 +249,13 @@ async fn send_given_key(
     further: &[(&str, &str)],
 ) -> Result<Bytes, CallError> {
     let AccessKey { id, secret } = key;
-    let given =
-        [("UserName", user), ("AccessKeyId", id), ("SecretAccessKey", &secret.0), ("Status", "Active")];
+    let given = [
+        ("UserName", user),
+        ("AccessKeyId", id),
+        ("SecretAccessKey", &secret.0),
+        ("Status", "Active"),
+        ("Replace", "true"),
+    ];
     send(calls, "ImportAccessKey", &[&given[..], further].concat()).await
 }
 

@@ -50,10 +50,12 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
 }
 
 /// Gives a user a key of another store, by its id and secret, or with `DryRun=true` looks whether it could.
-/// `State` is what was there before: `Free`, or the status of the key that the user has.
+/// `State` is what was there before: `Free`, the status of the key that the user has, or, with `Replace=true`,
+/// `OtherSecret`, which the given one replaces in one step.
 pub(super) async fn import(call: &Call) -> Result<Elements, Fault> {
     let (user, id) = (call.required("UserName")?, call.required("AccessKeyId")?);
-    let key = GivenKey::parse(id, call.required("SecretAccessKey")?, status(call)?)?;
+    let mut key = GivenKey::parse(id, call.required("SecretAccessKey")?, status(call)?)?;
+    key.replaces = call.form.get("Replace") == Some("true");
     if call.root.get(id).is_some() {
         let message = format!("The Access Key with id {id} is one of root.");
         return Err(Fault::new("EntityAlreadyExists", StatusCode::CONFLICT, message));
@@ -67,6 +69,7 @@ pub(super) async fn import(call: &Call) -> Result<Elements, Fault> {
         "State",
         match state {
             GivenKeyState::Free => "Free",
+            GivenKeyState::OtherSecret => "OtherSecret",
             GivenKeyState::Held(status) => status_word(status),
         },
     );

@@ -31,8 +31,10 @@ pub struct GivenKey {
     pub id: AccessKeyId,
     /// Secret of the key.
     pub secret: KeySecret,
-    /// Whether it may be used.
+    /// Whether it may be used. A key that the user has keeps its own.
     pub status: KeyStatus,
+    /// Whether the secret takes the place of another one that the user's key of this id has.
+    pub replaces: bool,
 }
 
 impl GivenKey {
@@ -43,7 +45,8 @@ impl GivenKey {
     /// [`IamError::GivenKeyId`], [`IamError::GivenSecret`].
     pub fn parse(id: &str, secret: &str, status: KeyStatus) -> Result<Self> {
         let id = AccessKeyId::parse(id).ok_or(IamError::GivenKeyId)?;
-        Ok(Self { id, secret: KeySecret::given(secret).ok_or(IamError::GivenSecret)?, status })
+        let secret = KeySecret::given(secret).ok_or(IamError::GivenSecret)?;
+        Ok(Self { id, secret, status, replaces: false })
     }
 
     /// Whether a user has the key, or may take it. The user may not be there.
@@ -88,15 +91,16 @@ impl GivenKey {
                 let put = |found: Option<KeyRecord>| async {
                     let state = judge(&records, &master_key, found, Some(&user.id), &self).await?;
                     let step = match state {
-                        GivenKeyState::Free => Step::Put(record.clone()),
+                        GivenKeyState::Free | GivenKeyState::OtherSecret => Step::Put(record.clone()),
                         GivenKeyState::Held(_) => Step::Keep,
                     };
                     Ok((step, state))
                 };
-                if let held @ GivenKeyState::Held(_) = records.change_by(&self.id.register(), put).await? {
-                    return Ok(held);
+                let before = records.change_by(&self.id.register(), put).await?;
+                if matches!(before, GivenKeyState::Held(_)) {
+                    return Ok(before);
                 }
-                if let Err(error) = list(&records, &name, &record, self.status).await {
+                if let Err(error) = list(&records, &name, &record, &self).await {
                     if !error.may_have_changed() {
                         records.clear_key(self.id).await;
                     }
@@ -108,7 +112,7 @@ impl GivenKey {
                     Ok((if is_own { Step::Put(confirmed.clone()) } else { Step::Keep }, is_own))
                 };
                 if records.change(&self.id.register(), confirm).await? {
-                    return Ok(GivenKeyState::Free);
+                    return Ok(before);
                 }
             }
             Err(IamError::ConcurrentModification)
@@ -122,6 +126,8 @@ impl GivenKey {
 pub enum GivenKeyState {
     /// No user has the key.
     Free,
+    /// The user has a key of this id with another secret, in whose place this one may come.
+    OtherSecret,
     /// The user has it, with this secret.
     Held(KeyStatus),
 }
@@ -148,26 +154,30 @@ async fn judge(
     if !is_of_list {
         return Ok(GivenKeyState::Free);
     }
-    if master_key.unwrap(id, &found.secret)? != given.secret {
-        return Err(KeyTaken::OtherSecret { id }.into());
+    if master_key.unwrap(id, &found.secret)? == given.secret {
+        return Ok(GivenKeyState::Held(listed.status));
     }
-    Ok(GivenKeyState::Held(listed.status))
+    if given.replaces { Ok(GivenKeyState::OtherSecret) } else { Err(KeyTaken::OtherSecret { id }.into()) }
 }
 
-/// Adds a key to the list of its user.
-async fn list(records: &Records, name: &str, key: &KeyRecord, status: KeyStatus) -> Result<()> {
+/// Adds a key to the list of its user. A key that stands there has been listed since its record was judged, or is
+/// replaced.
+async fn list(records: &Records, name: &str, key: &KeyRecord, given: &GivenKey) -> Result<()> {
     let list = |user: &mut UserRecord| {
         // A user that took the name meanwhile is another one.
         if user.id != key.user.id {
             return Err(missing(EntityKind::User, name).into());
         }
-        if user.key(key.id).is_some() {
+        if let Some(listed) = user.keys.iter_mut().find(|listed| listed.id == key.id) {
+            if !given.replaces {
+                listed.status = given.status;
+            }
             return Ok(());
         }
         if user.keys.len() >= IAM_USER_KEYS_MAX {
             return Err(too_many());
         }
-        user.keys.push(UserKey { id: key.id, status });
+        user.keys.push(UserKey { id: key.id, status: given.status });
         Ok(())
     };
     records.change_named(name, list).await

@@ -151,19 +151,17 @@ async fn put_in_force(
     now_s: i64,
 ) -> Result<EnsuredKey, CallError> {
     let (calls, user, name) = (&usable.calls, valid.user.user_name(), valid.user.secret_name());
-    let mut keys = iam::keys(calls, &user).await?;
+    let keys = iam::keys(calls, &user).await?;
     // Before anything is taken away: a key that cannot be given leaves all as it is.
     let given = match given {
-        Ok(key) if iam::find_given_key(calls, &user, &key).await? == GivenKey::Free => Ok(key),
-        Ok(key) if keys.iter().any(|listed| listed.id == key.id) => {
-            iam::remove_key(calls, &user, &key.id).await?;
-            keys.retain(|listed| listed.id != key.id);
-            Ok(key)
-        }
-        Ok(_) => {
-            let message = format!("the id of the key in Secret {name} is one of another user");
-            Err(Verdict::bad(AccessCondition::KeyReady, AccessReason::KeyTaken, message))
-        }
+        Ok(key) => match iam::find_given_key(calls, &user, &key).await? {
+            GivenKey::Free => Ok(key),
+            GivenKey::OtherSecret => iam::import_key(calls, &user, &key).await.map(|()| Ok(key))?,
+            GivenKey::Taken => {
+                let message = format!("the id of the key in Secret {name} is one of another user");
+                Err(Verdict::bad(AccessCondition::KeyReady, AccessReason::KeyTaken, message))
+            }
+        },
         Err(verdict) => Err(verdict),
     };
     let key = match given {

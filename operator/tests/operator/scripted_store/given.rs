@@ -135,8 +135,11 @@ async fn another_secret_of_the_same_id_takes_the_place_of_the_one_before() {
     give_console(&server, "console", "minio-secret-1");
     look(&server, &store).await;
     give_console(&server, "console", "minio-secret-2");
+    store.take_changes();
     look(&server, &store).await;
-    assert_eq!(keys(&store), ["console"]);
+    let changes = store.take_changes();
+    assert!(changes.iter().all(|change| change.starts_with("ImportAccessKey")), "in one step: {changes:?}");
+    assert_eq!((changes.len(), keys(&store)), (1, vec!["console".to_owned()]));
     assert_eq!(store.state.lock().given["console"], "minio-secret-2");
     says(&server, APP, KEY, "True", "AsAsked");
 }

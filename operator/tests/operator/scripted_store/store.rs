@@ -306,22 +306,26 @@ impl StoreState {
         let (id, secret) = (&form["AccessKeyId"], &form["SecretAccessKey"]);
         let has = |user: &ScriptedUser| user.keys.iter().any(|(key, _)| key == id);
         let holder = self.users.iter().find(|(_, user)| has(user)).map(|(name, _)| name.as_str());
-        let is_held = match holder {
-            Some(holder) if holder != name || self.given.get(id) != Some(secret) => {
-                return refused(409, "EntityAlreadyExists", "the id is taken");
-            }
-            holder => holder.is_some(),
+        let state = match holder {
+            None => "Free",
+            Some(holder) if holder != name => return refused(409, "EntityAlreadyExists", "the id is taken"),
+            Some(_) if self.given.get(id) == Some(secret) => "Active",
+            Some(_) if form.contains_key("Replace") => "OtherSecret",
+            Some(_) => return refused(409, "EntityAlreadyExists", "the key has another secret"),
         };
-        if is_held || form.contains_key("DryRun") {
-            return success(String::new());
+        let answer = success(branch("R", [branch("ImportAccessKeyResult", [leaf("State", state)])]));
+        if form.contains_key("DryRun") || state == "Active" {
+            return answer;
         }
-        let user = self.users.get_mut(name).expect("made before its key");
-        if user.keys.len() >= 2 {
-            return refused(409, "LimitExceeded", "two keys");
+        if state == "Free" {
+            let user = self.users.get_mut(name).expect("made before its key");
+            if user.keys.len() >= 2 {
+                return refused(409, "LimitExceeded", "two keys");
+            }
+            user.keys.push((id.clone(), form["Status"] == "Active"));
         }
-        user.keys.push((id.clone(), form["Status"] == "Active"));
         self.given.insert(id.clone(), secret.clone());
-        success(String::new())
+        answer
     }
 }
 

@@ -61,6 +61,34 @@ async fn a_given_key_is_taken_once_with_its_id_and_its_secret() {
 
 /// Each cut leaves a key that is not good or one that is there whole, and the same call again ends with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_takes_the_place_of_another_one_of_the_same_users_key_alone() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    for name in ["ada", "eve"] {
+        iam.create_user(user_of(name)).await.expect("created");
+    }
+    given("app", "first-secret").give(&iam, "ada").await.expect("taken");
+    let second = GivenKey { replaces: true, ..given("app", "second-secret") };
+    let refused = second.clone().give(&iam, "eve").await;
+    assert!(matches!(refused, Err(IamError::KeyTaken(_))), "{refused:?}");
+    assert_eq!(second.find(&iam, "ada").await.expect("read"), GivenKeyState::OtherSecret);
+    assert_eq!(secret_of(&iam, "app").await.as_deref(), Some("first-secret"));
+    assert_eq!(second.clone().give(&iam, "ada").await.expect("replaced"), GivenKeyState::OtherSecret);
+    assert_eq!(secret_of(&iam, "app").await.as_deref(), Some("second-secret"));
+    assert_eq!(second.give(&iam, "ada").await.expect("there"), GivenKeyState::Held(KeyStatus::Active));
+    // A key that was made inactive stays so with another secret.
+    iam.set_key_status("ada", "app", KeyStatus::Inactive, None).await.expect("changed");
+    let third = GivenKey { replaces: true, ..given("app", "third-secret") };
+    third.give(&iam, "ada").await.expect("replaced");
+    assert_eq!(secret_of(&iam, "app").await, None);
+    iam.set_key_status("ada", "app", KeyStatus::Active, None).await.expect("changed");
+    assert_eq!(secret_of(&iam, "app").await.as_deref(), Some("third-secret"));
+    assert_eq!(iam.access_keys("ada").await.expect("there").keys.len(), 1);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cut_import_of_a_key_gives_nothing_and_goes_on() {
     let directories = Directories::new(4);
     let node = directories.start().await;
