@@ -64,12 +64,19 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
+        Self::of_segments(limits::SEGMENT_BYTES)
+    }
+}
+
+impl Options {
+    /// The options of a volume with segments of this many bytes, and as much in each file that is kept beside them.
+    pub const fn of_segments(segment_bytes: u64) -> Self {
         Self {
-            segment_bytes: limits::SEGMENT_BYTES,
+            segment_bytes,
             durability: Durability::Fsync,
             spare_segments: 2,
-            ballast_bytes: limits::SEGMENT_BYTES,
-            reserve_bytes: 2 * limits::SEGMENT_BYTES,
+            ballast_bytes: segment_bytes,
+            reserve_bytes: 2 * segment_bytes,
             flush_bytes: limits::FLUSH_BYTES_MAX / 4,
             replay_bytes: limits::REPLAY_BYTES_MAX / 4,
             flush_after_us: 60_000_000,

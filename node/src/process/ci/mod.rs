@@ -244,7 +244,7 @@ pub fn prepare(
     );
     say_unused(&mut first_line, "ci", &environment.unused(&DECIDED, &[]));
     Ok(LoneNode {
-        config: Config { vouch: true, ..config },
+        config: Config { segment_bytes: limits::SEGMENT_BYTES, vouch: true, ..config },
         first_line,
         has_own_keys,
         _directory: Some(directory),

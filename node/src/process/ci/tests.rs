@@ -3,6 +3,7 @@
 use super::server::ServerArgs;
 use super::*;
 use crate::process::config::REGION;
+use crate::process::serve::open::store_config;
 use sherd_store::machine::system::SystemRng;
 use sherd_volume::options;
 
@@ -49,6 +50,9 @@ fn a_node_for_tests_leaves_nothing_and_says_its_random_keys() {
     let (path, line) = with(&[], |environment| {
         let node = prepare(ci(None), environment, Variables::default(), &SystemRng).expect("a node");
         assert_eq!(node.config.durability, options::Durability::None);
+        let files = store_config(&node.config).options;
+        assert_eq!((files.segment_bytes, files.ballast_bytes, files.spare_segments), (16 << 20, 16 << 20, 2));
+        assert!(files.reserve_bytes + 16 * files.segment_bytes < limits::MEMORY_BYTES_MIN);
         assert!(node.first_line.starts_with("sherd-node ci: durability = none"), "{}", node.first_line);
         assert_eq!((node.config.volumes.len(), node.config.region.as_str()), (4, REGION));
         assert!(node.config.s3.health_paths);

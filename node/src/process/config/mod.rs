@@ -31,7 +31,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use sherd_core::id::ClusterId;
 use sherd_core::limits::{
-    ADOPT_AFTER_MS, INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS, RELEASE_GRACE_MS_MIN,
+    ADOPT_AFTER_MS, INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS, RELEASE_GRACE_MS_MIN, SEGMENT_BYTES,
 };
 use sherd_core::topology::{FormError, GeometryRequest, PoolShape};
 use sherd_volume::options::Durability;
@@ -118,6 +118,8 @@ pub struct Config {
     pub limits: Limits,
     /// Background work.
     pub upkeep: Upkeep,
+    /// Bytes of a new segment of a volume's log, and of the file that it keeps for a full disk.
+    pub segment_bytes: u64,
     /// Whether volumes vote, after a moment, that too few of their peers confirm.
     pub vouch: bool,
     /// The part of the log that is written, and its form.
@@ -245,7 +247,6 @@ impl Config {
         let volumes = judge.volumes(&volumes.unwrap_or_default().0)?;
         let formed = judge.formed(cluster.formed.as_deref())?;
         let cluster = nodes::judge(cluster, node_listen).map_err(|(key, why)| judge.refuse(key, why))?;
-        let shape = judge.shape(volumes.len(), parity, cluster.as_ref())?;
 
         let (listen, admin_listen) =
             (listen.unwrap_or(loopback(S3_PORT)), admin_listen.unwrap_or(loopback(ADMIN_PORT)));
@@ -254,9 +255,9 @@ impl Config {
         let (credentials, credentials_file) = judge.root_credentials(credentials, credentials_file)?;
 
         Ok(Self {
+            shape: judge.shape(volumes.len(), parity, cluster.as_ref())?,
             volumes,
             parity,
-            shape,
             listen,
             admin_listen,
             iam_listen,
@@ -279,6 +280,7 @@ impl Config {
             index_cache_bytes: judge.bytes("index_cache", index_cache, mib(32), mib(4), mib(1 << 20))?,
             limits: judge.limits(&limits)?,
             upkeep: judge.upkeep(&upkeep)?,
+            segment_bytes: SEGMENT_BYTES,
             vouch: false,
             log: judge.log(log)?,
             shutdown_delay: judge.shutdown_delay(shutdown_delay)?,

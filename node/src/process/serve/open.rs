@@ -204,7 +204,7 @@ pub fn store_config(config: &Config) -> StoreConfig {
     StoreConfig {
         volumes: config.volumes.clone(),
         geometry: GeometryRequest { set_volumes: None, parity_shards: config.parity.map(usize::from) },
-        options: Options { durability: config.durability, ..Options::default() },
+        options: Options { durability: config.durability, ..Options::of_segments(config.segment_bytes) },
         thresholds: Thresholds {
             inline_bytes_max: config.inline_bytes_max,
             pack_bytes_max: config.pack_bytes_max,
