@@ -1,8 +1,9 @@
 //! The certificates that clients of S3 are shown, of files that may be replaced while the node runs.
 //!
-//! A client that asks for a name gets the first certificate that is valid for it, else the first of all, as
-//! one does that asks for none. Each has its own files: one that is broken holds up no other. Of all but the
-//! first they may be absent or wrong from the start, which is logged.
+//! A client that asks for a name gets the first certificate for that name which has not expired, else the
+//! first for the name, else the first of all, as a client does that asks for none. Each has its own files: one
+//! that is broken holds up no other. Of all but the first they may be absent or wrong from the start, which is
+//! logged.
 //!
 //! Which authority signed it and which names it has is between its owner and the clients: checked is that the
 //! key fits, and that the certificate is valid at this time. A handshake takes the settings of its moment;
@@ -10,6 +11,7 @@
 //! certificate.
 
 use std::io;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tls::error::{CertificateFault, CertificateRefusal, TrustError};
 use crate::tls::files::{CertificateFiles, PemPair, ServedPaths};
-use crate::tls::follow::{FollowedFiles, LoadedMaterial, MaterialSource};
+use crate::tls::follow::{FollowedFiles, MaterialSource};
 use crate::tls::limits;
 use crate::tls::material::{ClockTime, certificates, certified_key};
 use sherd_store::machine::system::SystemClock;
@@ -70,10 +72,15 @@ struct ServedMaterial {
 }
 
 impl ServedMaterial {
-    /// Whether a client that asks for this name takes the certificate.
+    /// Whether a client that asks for this name takes the certificate while its time lasts.
     fn is_valid_for(&self, name: &ServerName<'_>) -> bool {
         let parsed = ParsedCertificate::try_from(&self.leaf);
         parsed.is_ok_and(|parsed| verify_server_name(&parsed, name).is_ok())
+    }
+
+    /// Whether its time is over: files that are not replaced stay loaded.
+    fn has_expired(&self, now_s: u64) -> bool {
+        now_s > self.expires_s
     }
 }
 
@@ -131,16 +138,21 @@ impl ServedCertificate {
     /// Returns the settings of a handshake that begins at this moment, by the name that the client asks for.
     fn config(&self, asked: Option<&str>) -> Arc<ServerConfig> {
         let first = self.first.current();
-        let name = asked.and_then(|asked| ServerName::try_from(asked).ok());
-        let Some(name) = name.filter(|name| !first.material.is_valid_for(name)) else {
+        let Some(name) = asked.and_then(|asked| ServerName::try_from(asked).ok()) else {
             return Arc::clone(&first.material.config);
         };
-        let further = self.further.iter().map(FollowedFiles::current);
-        let config = |loaded: Arc<LoadedMaterial<Option<ServedMaterial>>>| {
-            let material = loaded.material.as_ref().filter(|material| material.is_valid_for(&name))?;
-            Some(Arc::clone(&material.config))
+        let further: Vec<_> = self.further.iter().map(FollowedFiles::current).collect();
+        let further = further.iter().filter_map(|loaded| loaded.material.as_ref());
+        let mut valid = iter::once(&first.material).chain(further).filter(|one| one.is_valid_for(&name));
+        let now_s = self.first.source().clock.wall_ms() / 1_000;
+        let shown = match valid.next() {
+            None => &first.material,
+            Some(expired) if expired.has_expired(now_s) => {
+                valid.find(|one| !one.has_expired(now_s)).unwrap_or(expired)
+            }
+            Some(current) => current,
         };
-        further.into_iter().find_map(config).unwrap_or_else(|| Arc::clone(&first.material.config))
+        Arc::clone(&shown.config)
     }
 }
 
@@ -224,5 +236,97 @@ fn valid_until(chain: &[CertificateDer<'static>], now_s: u64) -> Result<u64, Cer
         now if now < begins => Err(CertificateFault::NotYetValid),
         now if now > ends => Err(CertificateFault::Expired),
         _ => Ok(ends),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// A clock that the test sets, in seconds since the Unix epoch.
+    #[derive(Debug)]
+    struct SetClock(AtomicU64);
+
+    impl Clock for SetClock {
+        fn wall_ms(&self) -> u64 {
+            self.0.load(Ordering::Relaxed) * 1_000
+        }
+        fn monotonic_us(&self) -> u64 {
+            0
+        }
+    }
+
+    /// Writes a certificate for a name, valid to the begin of a year, and its key.
+    fn issue(directory: &Path, name: &str, year: i32) -> CertificateFiles {
+        let key = rcgen::KeyPair::generate().expect("entropy");
+        let mut params = rcgen::CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        let certificate = params.self_signed(&key).expect("a key");
+        let file = |kind: &str, text: String| {
+            let path = directory.join(format!("{year}.{kind}"));
+            std::fs::write(&path, text).expect("my own directory");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("my own file");
+            path
+        };
+        CertificateFiles { cert: file("crt", certificate.pem()), key: file("key", key.serialize_pem()) }
+    }
+
+    /// Several certificates are for one name, and they expire one after the other.
+    #[test]
+    fn a_name_gets_a_certificate_that_has_not_expired_before_one_that_has() {
+        const NAME: &str = "photos.s3.example.org";
+        /// The first seconds of 2026 to 2031.
+        const YEARS: [u64; 6] =
+            [1_767_225_600, 1_798_761_600, 1_830_297_600, 1_861_920_000, 1_893_456_000, 1_924_992_000];
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let issue = |name, year| issue(directory.path(), name, year);
+        let further = [("*.s3.example.org", 2028), ("other.example.org", 2031), (NAME, 2030)];
+        let paths = ServedPaths {
+            first: issue("s3.example.org", 2027),
+            further: further.map(|(name, year)| issue(name, year)).to_vec(),
+        };
+        let set = Arc::new(SetClock(AtomicU64::new(YEARS[0])));
+        let clock: Arc<dyn Clock> = Arc::clone(&set) as _;
+        let served = ServedCertificate::load_with_clock(paths, &clock).expect("its files");
+        let first = served.first.current();
+        let further: Vec<_> = served.further.iter().map(FollowedFiles::current).collect();
+        let further = further.iter().map(|loaded| loaded.material.as_ref().expect("whole"));
+        let configs: Vec<_> =
+            iter::once(&first.material).chain(further).map(|material| Arc::clone(&material.config)).collect();
+        let shown = |asked| {
+            let config = served.config(asked);
+            configs.iter().position(|one| Arc::ptr_eq(one, &config))
+        };
+        for (now_s, of_name) in YEARS.into_iter().zip([1, 1, 1, 3, 3, 1]) {
+            set.0.store(now_s, Ordering::Relaxed);
+            assert_eq!(shown(Some(NAME)), Some(of_name), "at {now_s}");
+            assert_eq!(shown(Some("other.example.org")), Some(2), "at {now_s}");
+            for asked in [None, Some("s3.example.org"), Some("a.b.example.org"), Some("no name")] {
+                assert_eq!(shown(asked), Some(0), "{asked:?} at {now_s}");
+            }
+        }
+    }
+
+    /// The first certificate gives way, too.
+    #[test]
+    fn a_further_certificate_takes_the_place_of_the_first_when_that_has_expired() {
+        const NAME: &str = "s3.example.org";
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let [first, further] = [2027, 2030].map(|year| issue(directory.path(), NAME, year));
+        let set = Arc::new(SetClock(AtomicU64::new(1_767_225_600)));
+        let clock: Arc<dyn Clock> = Arc::clone(&set) as _;
+        let paths = ServedPaths { first, further: vec![further] };
+        let served = ServedCertificate::load_with_clock(paths, &clock).expect("its files");
+        let is_of_first = |asked| Arc::ptr_eq(&served.config(asked), &served.first.current().material.config);
+        let end_s = served.expires();
+        for (now_s, first_is_shown) in [(end_s, true), (end_s + 1, false)] {
+            set.0.store(now_s, Ordering::Relaxed);
+            assert_eq!(is_of_first(Some(NAME)), first_is_shown, "at {now_s}");
+            assert!(is_of_first(None), "a client without a name gets the first one");
+        }
     }
 }
