@@ -6,12 +6,24 @@ use serde_json::{Map, Value};
 
 use super::error::InvalidTenant;
 
+/// Fields of metadata that a cluster gives every object.
+const ADDED: [&str; 6] =
+    ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
+/// The annotation in which kubectl keeps the object as it was applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// A thing that has no place in the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LeftOut {
     /// Where it stands, as `spec.pools[0].runtimeClassName`.
     pub(super) path: String,
     pub(super) reason: String,
+}
+
+impl LeftOut {
+    pub(super) fn new(path: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { path: path.into(), reason: reason.into() }
+    }
 }
 
 impl fmt::Display for LeftOut {
@@ -51,9 +63,10 @@ impl Fields {
         self.map.remove(field).filter(|value| !is_empty(value))
     }
 
-    /// Takes a field, also one that says what a missing one does not, as `false` does where `true` is meant.
+    /// Takes a field that is present, also the zero value of its type, where that says what a missing field
+    /// does not: `false` where `true` is meant, or the user 0.
     pub(super) fn take_present(&mut self, field: &str) -> Option<Value> {
-        self.map.remove(field)
+        self.map.remove(field).filter(|value| !value.is_null())
     }
 
     /// Takes a field, or gives null.
@@ -81,10 +94,37 @@ impl Fields {
         }
     }
 
+    /// Takes from metadata what the cluster and kubectl have added.
+    pub(super) fn take_added(&mut self) {
+        self.map.retain(|field, _| !ADDED.contains(&field.as_str()));
+        if let Some(Value::Object(annotations)) = self.map.get_mut("annotations") {
+            annotations.remove(LAST_APPLIED);
+        }
+    }
+
+    /// Takes the texts of the list in a field, and names anything else in it.
+    pub(super) fn texts(&mut self, field: &str, left_out: &mut Vec<LeftOut>) -> Vec<String> {
+        let path = self.at(field);
+        let mut texts = Vec::new();
+        match self.take(field) {
+            None => {}
+            Some(Value::Array(listed)) => {
+                for (at, value) in listed.into_iter().enumerate() {
+                    match value {
+                        Value::String(text) => texts.push(text),
+                        _ => left_out.push(LeftOut::new(format!("{path}[{at}]"), "it must be a text")),
+                    }
+                }
+            }
+            Some(_) => left_out.push(LeftOut::new(path, "it must be a list of texts")),
+        }
+        texts
+    }
+
     /// Names a field that says something, and drops it.
     pub(super) fn leave(&mut self, field: &str, reason: &str, left_out: &mut Vec<LeftOut>) {
         if self.take(field).is_some() {
-            left_out.push(LeftOut { path: self.at(field), reason: reason.to_owned() });
+            left_out.push(LeftOut::new(self.at(field), reason));
         }
     }
 
@@ -93,14 +133,14 @@ impl Fields {
         let Self { path, map } = self;
         for (field, value) in map {
             if !is_empty(&value) {
-                let reason = "has no place in a StorageCluster".to_owned();
-                left_out.push(LeftOut { path: format!("{path}.{field}"), reason });
+                left_out.push(LeftOut::new(format!("{path}.{field}"), "has no place in a StorageCluster"));
             }
         }
     }
 }
 
-/// Whether a value says nothing: the zero value of its type, as Go leaves it out.
+/// Whether a value says nothing: the zero value of its type, as Go leaves it out. An object with a key says
+/// something, also where its values are empty, as those of labels and of a nodeSelector may be.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -108,6 +148,6 @@ fn is_empty(value: &Value) -> bool {
         Value::Number(number) => number.as_i64() == Some(0),
         Value::String(text) => text.is_empty(),
         Value::Array(listed) => listed.is_empty(),
-        Value::Object(fields) => fields.values().all(is_empty),
+        Value::Object(fields) => fields.is_empty(),
     }
 }

@@ -8,6 +8,8 @@ pub(super) const NAME_CHARACTERS_MAX: usize = 30;
 pub(super) const POOL_NAME_CHARACTERS_MAX: usize = 16;
 /// Domains of a StorageCluster.
 pub(super) const DOMAINS_MAX: usize = 16;
+/// Characters of a region.
+pub(super) const REGION_CHARACTERS_MAX: usize = 63;
 /// Further certificates of a StorageCluster.
 pub(super) const FURTHER_CERTIFICATES_MAX: usize = 8;
 /// Further names of a certificate.

@@ -4,13 +4,16 @@
 //! file -> documents -> tenant: one StorageCluster, its pool (`pool`), Buckets, BucketUsers
 //!                   -> what has no place here, each by its path and the reason (`left_out`)
 //! ```
-//! Every field of the Tenant is either taken or named. Values of Secrets are never printed. The shape of what
-//! is printed is that of the resource definitions; a test of the operator reads the examples of `testdata`.
+//! Every field of the Tenant is either taken or named, but those that a cluster adds by itself. Values of
+//! Secrets are not printed, but a region and names of hosts of `config.env`. The shape of what is printed is
+//! that of the resource definitions; a test of the operator reads the examples of `testdata`.
 
 mod limits;
 mod error;
 mod left_out;
+mod secrets;
 mod tls;
+mod variables;
 mod pool;
 mod tenant;
 

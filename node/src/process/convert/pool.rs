@@ -45,7 +45,7 @@ pub(super) fn convert(
     if let Some(affinity) = affinity(&mut pool, left_out)? {
         made.insert("affinity".to_owned(), affinity);
     }
-    if let Some(constraints) = spread(&mut pool) {
+    if let Some(constraints) = spread(&mut pool, left_out) {
         made.insert("topologySpreadConstraints".to_owned(), constraints);
     }
     if let Some(context) = security(&mut pool, left_out)? {
@@ -92,9 +92,13 @@ fn has_default_sets(nodes: i64, volumes: i64) -> bool {
 /// The claim of a volume: its size and class.
 fn claim(pool: &mut Fields, left_out: &mut Vec<LeftOut>) -> Result<Value, InvalidTenant> {
     let mut template = pool.object("volumeClaimTemplate")?;
-    // The operator names and labels its claims itself.
-    for field in ["metadata", "apiVersion", "kind", "status"] {
+    for field in ["apiVersion", "kind", "status"] {
         let _taken = template.take(field);
+    }
+    let mut metadata = template.object("metadata")?;
+    metadata.take_added();
+    for field in ["name", "labels", "annotations"] {
+        metadata.leave(field, "the operator names and labels the claims", left_out);
     }
     let mut spec = template.object("spec")?;
     let mut resources = spec.object("resources")?;
@@ -108,8 +112,14 @@ fn claim(pool: &mut Fields, left_out: &mut Vec<LeftOut>) -> Result<Value, Invali
         }
     };
     let mut claim = json!({"resources": {"requests": {"storage": storage}}});
-    if let Some(class) = spec.take("storageClassName") {
-        claim["storageClassName"] = class;
+    match spec.take_present("storageClassName") {
+        None => {}
+        // The definition of a StorageCluster refuses it.
+        Some(Value::String(class)) if class.is_empty() => left_out.push(LeftOut::new(
+            spec.at("storageClassName"),
+            "claims of no class cannot be asked for: without a name here they are of the default class",
+        )),
+        Some(class) => claim["storageClassName"] = class,
     }
     // The operator asks for this mode, too.
     let modes = spec.take("accessModes").filter(|modes| *modes != json!(["ReadWriteOnce"]));
@@ -122,7 +132,7 @@ fn claim(pool: &mut Fields, left_out: &mut Vec<LeftOut>) -> Result<Value, Invali
         let reason = "volumes are filesystems".to_owned();
         left_out.push(LeftOut { path: spec.at("volumeMode"), reason });
     }
-    for rest in [requests, resources, spec, template] {
+    for rest in [metadata, requests, resources, spec, template] {
         rest.leave_rest(left_out);
     }
     Ok(claim)
@@ -149,11 +159,15 @@ fn affinity(pool: &mut Fields, left_out: &mut Vec<LeftOut>) -> Result<Option<Val
 }
 
 /// Constraints without selectors of MinIO's pods: without one the pool's own pods are counted.
-fn spread(pool: &mut Fields) -> Option<Value> {
+fn spread(pool: &mut Fields, left_out: &mut Vec<LeftOut>) -> Option<Value> {
+    let path = pool.at("topologySpreadConstraints");
     let mut constraints = pool.take("topologySpreadConstraints")?;
-    for constraint in constraints.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+    for (at, constraint) in constraints.as_array_mut().into_iter().flatten().enumerate() {
+        let Some(constraint) = constraint.as_object_mut() else { continue };
         if constraint.get("labelSelector").is_some_and(names_minio) {
             constraint.remove("labelSelector");
+            let reason = "it names labels of MinIO's pods: the pods of the pool are counted";
+            left_out.push(LeftOut::new(format!("{path}[{at}].labelSelector"), reason));
         }
     }
     Some(constraints)
@@ -166,15 +180,25 @@ fn names_minio(value: &Value) -> bool {
 fn security(pool: &mut Fields, left_out: &mut Vec<LeftOut>) -> Result<Option<Value>, InvalidTenant> {
     let mut context = pool.object("securityContext")?;
     let mut made = Map::new();
-    for field in ["runAsUser", "runAsGroup", "fsGroup"] {
-        if let Some(value) = context.take(field) {
-            made.insert(field.to_owned(), value);
+    let ids = ["runAsUser", "runAsGroup", "fsGroup"].map(|field| (field, context.take_present(field)));
+    let is_root = ids.iter().any(|(field, id)| *field == "runAsUser" && *id == Some(json!(0)));
+    for (field, id) in ids {
+        match id {
+            None => {}
+            // A container with a group and without a user does not start.
+            Some(_) if is_root && field != "fsGroup" => {
+                let reason = "no node runs as root: the image has a user of its own";
+                left_out.push(LeftOut::new(context.at(field), reason));
+            }
+            Some(id) => {
+                made.insert(field.to_owned(), id);
+            }
         }
     }
     // As the operator sets them for every pod.
     for (field, ours) in [("runAsNonRoot", json!(true)), ("fsGroupChangePolicy", json!("OnRootMismatch"))] {
-        if context.take(field).is_some_and(|value| value != ours) {
-            left_out.push(LeftOut { path: context.at(field), reason: format!("it is {ours} for every pod") });
+        if context.take_present(field).is_some_and(|value| value != ours) {
+            left_out.push(LeftOut::new(context.at(field), format!("it is {ours} for every pod")));
         }
     }
     context.leave_rest(left_out);

@@ -1,14 +1,12 @@
 //! A Tenant among the documents of a file, and the documents that it becomes.
 
-use std::collections::BTreeMap;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::error::{API, InvalidTenant};
 use super::left_out::{Fields, LeftOut};
 use super::limits::{DOMAINS_MAX, NAME_CHARACTERS_MAX, RIGHTS_MAX};
+use super::secrets::{Secrets, texts_of};
+use super::variables::{CREDENTIALS, MinioVariables};
 use super::{pool, tls};
 
 /// Fields of the specification that have no place here, each with the reason.
@@ -39,8 +37,8 @@ const LEFT: [(&str, &str); 25] = [
     ("additionalVolumesMounts", "pods mount no further volumes"),
     ("exposeConsole", "there is no console"),
 ];
-const CREDENTIALS: &str = "root's keys go into a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, which credentials.secretRef names; \
-     without it the operator makes them";
+/// Fields of a Tenant that become nothing: those of every object, and what MinIO's operator observes.
+const OF_ANY_OBJECT: [&str; 3] = ["apiVersion", "kind", "status"];
 
 /// A Tenant as documents of Sherd.
 #[derive(Debug)]
@@ -63,13 +61,20 @@ pub(super) fn convert(documents: Vec<Value>, name: Option<&str>) -> Result<Conve
         return Err(InvalidTenant::Name { name });
     }
     let place = Place { name, namespace: metadata.take("namespace") };
+    metadata.take_added();
     metadata.leave("labels", "they belong to what made the Tenant", &mut left_out);
     metadata.leave("annotations", "they belong to what made the Tenant", &mut left_out);
+    metadata.leave_rest(&mut left_out);
     let mut scheduler = tenant.object("scheduler")?;
     scheduler.leave("name", "pods have the default scheduler", &mut left_out);
+    scheduler.leave_rest(&mut left_out);
     let spec = tenant.take_or_null("spec");
     let mut spec = Fields::of("spec", spec)
         .map_err(|_| InvalidTenant::Field { path: "spec".to_owned(), expected: "an object" })?;
+    for field in OF_ANY_OBJECT {
+        let _taken = tenant.take(field);
+    }
+    tenant.leave_rest(&mut left_out);
     let buckets = buckets(&place, &mut spec, &mut left_out)?;
     let users = users(&place, &mut spec, &buckets, &secrets, &mut left_out)?;
     let cluster = cluster(&place, &mut spec, &secrets, &mut left_out)?;
@@ -77,9 +82,6 @@ pub(super) fn convert(documents: Vec<Value>, name: Option<&str>) -> Result<Conve
     let documents = [vec![cluster], buckets, users].concat();
     Ok(ConvertedTenant { title: format!("Tenant {called:?}"), documents, left_out })
 }
-
-/// The texts of Secrets by name. They are looked at, and not printed.
-type Secrets = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Separates the Tenant and the Secrets from all else.
 fn sort(documents: Vec<Value>, left_out: &mut Vec<LeftOut>) -> Result<(Value, Secrets), InvalidTenant> {
@@ -108,19 +110,6 @@ fn sort(documents: Vec<Value>, left_out: &mut Vec<LeftOut>) -> Result<(Value, Se
         1 => Ok((tenants.remove(0), secrets)),
         count => Err(InvalidTenant::Several { count }),
     }
-}
-
-fn texts_of(secret: &Value) -> BTreeMap<String, String> {
-    let data = |field: &str| secret[field].as_object().cloned().unwrap_or_default();
-    let decode = |(key, value): (String, Value)| {
-        Some((key, String::from_utf8(STANDARD.decode(value.as_str()?).ok()?).ok()?))
-    };
-    let plain = |(key, value): (String, Value)| Some((key, value.as_str()?.to_owned()));
-    data("data")
-        .into_iter()
-        .filter_map(decode)
-        .chain(data("stringData").into_iter().filter_map(plain))
-        .collect()
 }
 
 /// Where the documents belong.
@@ -164,7 +153,7 @@ fn cluster(
         let reason = "a StorageCluster has one pool".to_owned();
         left_out.push(LeftOut { path: further.path, reason });
     }
-    let variables = variables(spec, secrets, left_out)?;
+    let variables = MinioVariables::of(spec, secrets, left_out)?;
     made.insert("tls".to_owned(), tls::convert(spec, left_out)?);
     let gateway = gateway(spec, &variables.domains, left_out)?;
     if gateway != json!({}) {
@@ -177,9 +166,11 @@ fn cluster(
     if let Some(policy) = spec.take("imagePullPolicy") {
         image.insert("pullPolicy".to_owned(), policy);
     }
-    if let Some(name) = spec.object("imagePullSecret")?.take("name") {
+    let mut pull_secret = spec.object("imagePullSecret")?;
+    if let Some(name) = pull_secret.take("name") {
         image.insert("pullSecrets".to_owned(), json!([{"name": name}]));
     }
+    pull_secret.leave_rest(left_out);
     if !image.is_empty() {
         made.insert("image".to_owned(), Value::Object(image));
     }
@@ -215,7 +206,7 @@ fn gateway(
     let mut domains = features.object("domains")?;
     let mut hosts = Vec::new();
     let path = domains.at("minio");
-    for domain in tls::texts(domains.take("minio").as_ref()).iter().chain(further) {
+    for domain in domains.texts("minio", left_out).iter().chain(further) {
         match tls::host(domain) {
             Some(host) if hosts.contains(&host) => {}
             Some(host) => hosts.push(host),
@@ -236,56 +227,6 @@ fn gateway(
     features.leave("enableSFTP", "S3 alone is spoken", left_out);
     features.leave_rest(left_out);
     Ok(gateway)
-}
-
-/// Variables of MinIO that say something here.
-#[derive(Default)]
-struct MinioVariables {
-    domains: Vec<String>,
-    region: Option<String>,
-}
-
-/// Takes the variables of `env` and of the Secret with `config.env`, and names the others, without values.
-fn variables(
-    spec: &mut Fields,
-    secrets: &Secrets,
-    left_out: &mut Vec<LeftOut>,
-) -> Result<MinioVariables, InvalidTenant> {
-    let mut found = MinioVariables::default();
-    let mut known = |name: &str, value: &str| match name {
-        "MINIO_DOMAIN" => {
-            found.domains.extend(value.split(',').map(|domain| domain.trim().to_owned()));
-            true
-        }
-        "MINIO_REGION" | "MINIO_REGION_NAME" | "MINIO_SITE_REGION" => {
-            found.region = Some(value.to_owned());
-            true
-        }
-        _ => false,
-    };
-    for mut variable in spec.list("env")? {
-        let name =
-            variable.take("name").and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
-        let value = variable.take("value");
-        if !value.as_ref().and_then(Value::as_str).is_some_and(|value| known(&name, value)) {
-            let reason = format!("{name} is a variable of MinIO, or its value is not in the Tenant");
-            left_out.push(LeftOut { path: variable.path, reason });
-        }
-    }
-    let Some(secret) = spec.object("configuration")?.take("name") else { return Ok(found) };
-    let (path, secret) = (spec.at("configuration"), secret.as_str().unwrap_or_default());
-    left_out.push(LeftOut { path: path.clone(), reason: CREDENTIALS.to_owned() });
-    let Some(lines) = secrets.get(secret).and_then(|texts| texts.get("config.env")) else { return Ok(found) };
-    for line in lines.lines() {
-        let line = line.trim().trim_start_matches("export ").trim();
-        let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) else { continue };
-        let is_of_root = ["MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"].contains(&name);
-        if !is_of_root && !known(name, value.trim_matches(['"', '\''])) {
-            let reason = format!("{name} is a variable of MinIO");
-            left_out.push(LeftOut { path: format!("{path} (Secret {secret})"), reason });
-        }
-    }
-    Ok(found)
 }
 
 /// The Buckets.

@@ -10,7 +10,7 @@ use super::limits::{CERTIFICATE_NAMES_MAX, FURTHER_CERTIFICATES_MAX};
 /// certificate.
 pub(super) fn convert(spec: &mut Fields, left_out: &mut Vec<LeftOut>) -> Result<Value, InvalidTenant> {
     let is_made = match spec.take_present("requestAutoCert") {
-        None | Some(Value::Null | Value::Bool(true)) => true,
+        None | Some(Value::Bool(true)) => true,
         Some(Value::Bool(false)) => false,
         Some(_) => {
             let path = spec.at("requestAutoCert");
@@ -36,7 +36,7 @@ pub(super) fn convert(spec: &mut Fields, left_out: &mut Vec<LeftOut>) -> Result<
     let mut names = Vec::new();
     let mut config = spec.object("certConfig")?;
     if is_made {
-        names = texts(config.take("dnsNames").as_ref());
+        names = config.texts("dnsNames", left_out);
     }
     config.leave_rest(left_out);
     names.retain(|name| {
@@ -82,13 +82,8 @@ pub(super) fn cut<T>(listed: &mut Vec<T>, max: usize, path: &str, left_out: &mut
     }
 }
 
-/// The texts of a list.
-pub(super) fn texts(list: Option<&Value>) -> Vec<String> {
-    let listed = list.and_then(Value::as_array).into_iter().flatten();
-    listed.filter_map(|text| text.as_str().map(str::to_owned)).collect()
-}
-
-fn is_name(name: &str) -> bool {
+/// Whether this is the name of a host, in lower case.
+pub(super) fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let label = |label: &str| {
         let ends = [label.bytes().next(), label.bytes().last()];
