@@ -69,7 +69,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The options of a volume with segments of this many bytes, and as much in each file that is kept beside them.
+    /// The options of a volume with segments of this many bytes, and as much in each file that is kept
+    /// beside them.
     pub const fn of_segments(segment_bytes: u64) -> Self {
         Self {
             segment_bytes,

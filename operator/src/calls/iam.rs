@@ -233,8 +233,8 @@ pub async fn find_given_key(
     Ok(if state == Some("OtherSecret") { GivenKey::OtherSecret } else { GivenKey::Free })
 }
 
-/// Gives a user a key, active, with the secret that it has elsewhere. A key that the user has stays as it is, but
-/// for another secret, in whose place this one comes in one step.
+/// Gives a user a key, active, with the secret that it has elsewhere. A key that the user has stays as it
+/// is, but for another secret, in whose place this one comes in one step.
 ///
 /// # Errors
 /// [`CallError`].
@@ -448,8 +448,8 @@ impl ManagedPolicy {
     }
 }
 
-/// The belongings of a user, which must be gone before it can be deleted: the request that lists, the element
-/// of a name in its answer, the request that removes one, and the parameter that names it.
+/// The belongings of a user, which must be gone before it can be deleted: the request that lists, the
+/// element of a name in its answer, the request that removes one, and the parameter that names it.
 const BELONGINGS: [(&str, &str, &str, &str); 4] = [
     ("ListAccessKeys", "AccessKeyId", "DeleteAccessKey", "AccessKeyId"),
     ("ListUserPolicies", "member", "DeleteUserPolicy", "PolicyName"),

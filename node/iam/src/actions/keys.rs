@@ -50,8 +50,8 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
 }
 
 /// Gives a user a key of another store, by its id and secret, or with `DryRun=true` looks whether it could.
-/// `State` is what was there before: `Free`, the status of the key that the user has, or, with `Replace=true`,
-/// `OtherSecret`, which the given one replaces in one step.
+/// `State` is what was there before: `Free`, the status of the key that the user has, or `OtherSecret`, which
+/// the given one replaces in one step with `Replace=true`.
 pub(super) async fn import(call: &Call) -> Result<Elements, Fault> {
     let (user, id) = (call.required("UserName")?, call.required("AccessKeyId")?);
     let mut key = GivenKey::parse(id, call.required("SecretAccessKey")?, status(call)?)?;

@@ -1,8 +1,8 @@
 //! The certificates that clients of S3 are shown, of files that may be replaced while the node runs.
 //!
 //! A client that asks for a name gets the first certificate for that name which has not expired, else the
-//! first for the name, else the first of all, as a client does that asks for none. Each has its own files: one
-//! that is broken holds up no other. Of all but the first they may be absent or wrong from the start, which is
+//! first for the name, else the first of all, as a client does that asks for none. Each has its own files: a
+//! broken one holds up no other. Of all but the first they may be absent or wrong from the start, which is
 //! logged.
 //!
 //! Which authority signed it and which names it has is between its owner and the clients: checked is that the

@@ -12,7 +12,7 @@ use super::limits::REGION_CHARACTERS_MAX;
 use super::secrets::Secrets;
 use super::tls;
 
-/// What becomes of root's keys.
+/// The words on root's keys.
 pub(super) const CREDENTIALS: &str = "root's keys go into a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, which credentials.secretRef names; \
      without it the operator makes them";
 /// Variables with root's keys, which [`CREDENTIALS`] is about.

@@ -6,9 +6,10 @@
 //! import: the key's record -> the user lists it -> the record once more, under another nonce
 //! ```
 //! The record of a user that is there is never taken by another user. A record that its own user does not
-//! list, as a crash leaves it, is free for that user with any secret. The third step makes the first two one:
-//! an import, or a deletion, that found the record unlisted before it was listed finds another record when it
-//! writes, and judges again. An import that finds not its own record in the third step begins again.
+//! list, as a crash leaves it, is free for that user with any secret. The third step makes the first two
+//! one: an import, or a deletion, that found the record unlisted before it was listed finds another record
+//! when it writes, and judges again. An import that finds not its own record in the third step begins
+//! again.
 
 use std::sync::Arc;
 
@@ -38,8 +39,8 @@ pub struct GivenKey {
 }
 
 impl GivenKey {
-    /// From its texts: an id of 3 to 64 of the characters a-z, A-Z, 0-9 and `_+.@-`, and a secret of 8 to 128
-    /// visible ASCII characters.
+    /// From its texts: an id of 3 to 64 of the characters a-z, A-Z, 0-9 and `_+.@-`, and a secret of 8 to
+    /// 128 visible ASCII characters.
     ///
     /// # Errors
     /// [`IamError::GivenKeyId`], [`IamError::GivenSecret`].
@@ -52,7 +53,8 @@ impl GivenKey {
     /// Whether a user has the key, or may take it. The user may not be there.
     ///
     /// # Errors
-    /// [`KeyTaken`]; [`IamError::NoMasterKey`]; [`IamError::OtherMasterKey`]; any of [`IamError`] of reading.
+    /// [`KeyTaken`]; [`IamError::NoMasterKey`]; [`IamError::OtherMasterKey`]; any of [`IamError`] of
+    /// reading.
     pub async fn find(&self, iam: &Iam, user: &str) -> Result<GivenKeyState> {
         let (records, master_key) = (&iam.inner.records, iam.require_master_key()?);
         check_master_key(records, master_key).await?;
@@ -160,8 +162,8 @@ async fn judge(
     if given.replaces { Ok(GivenKeyState::OtherSecret) } else { Err(KeyTaken::OtherSecret { id }.into()) }
 }
 
-/// Adds a key to the list of its user. A key that stands there has been listed since its record was judged, or is
-/// replaced.
+/// Adds a key to the list of its user. A key that stands there has been listed since its record was judged,
+/// or is replaced.
 async fn list(records: &Records, name: &str, key: &KeyRecord, given: &GivenKey) -> Result<()> {
     let list = |user: &mut UserRecord| {
         // A user that took the name meanwhile is another one.

@@ -2,7 +2,7 @@
 //! a path of this machine.
 
 use std::collections::BTreeMap;
-use std::io::{self, Cursor, Read, Seek};
+use std::io::{self, Cursor, Read as _};
 use std::path::Path;
 
 use tokio::io::AsyncReadExt as _;
@@ -10,6 +10,9 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::limits::{ARCHIVE_BYTES_MAX, ENTRIES_MAX, ENTRY_BYTES_MAX, INFLATED_BYTES_MAX};
+
+/// The beginning of an entry in the central directory of a zip file.
+const ENTRY: &[u8] = b"PK\x01\x02";
 
 /// A zip file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -40,15 +43,16 @@ pub(super) async fn open(path: &Path) -> Result<Files, ArchiveError> {
     if file.take(ARCHIVE_BYTES_MAX + 1).read_to_end(&mut bytes).await? as u64 > ARCHIVE_BYTES_MAX {
         return Err(ArchiveError::Long);
     }
-    read(Cursor::new(bytes))
+    read(&bytes)
 }
 
 /// Reads all files of an archive.
-pub(super) fn read(archive: impl Read + Seek) -> Result<Files, ArchiveError> {
-    let mut archive = ZipArchive::new(archive)?;
-    if archive.len() > ENTRIES_MAX {
+pub(super) fn read(bytes: &[u8]) -> Result<Files, ArchiveError> {
+    // Bounded before the central directory is read, where each entry begins so.
+    if bytes.windows(ENTRY.len()).filter(|bytes| *bytes == ENTRY).count() > ENTRIES_MAX {
         return Err(ArchiveError::Entries);
     }
+    let mut archive = ZipArchive::new(Cursor::new(bytes))?;
     let (mut files, mut left) = (Files::new(), INFLATED_BYTES_MAX);
     for index in 0..archive.len() {
         let entry = archive.by_index(index)?;

@@ -20,10 +20,14 @@ use sherd_policy::{Policy, PolicyForm};
 
 use super::archive::Files;
 use super::document::of_bucket;
-use super::observed::MARK;
+use super::limits::POLICY_BYTES_MAX;
+use super::observed::{MARK, Mark};
 use super::report::{Outcome, Report};
 use super::statement::Statement;
 use super::wanted::LeftOut;
+
+/// The namespace of S3's documents.
+const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
 /// A bucket that is to be there.
 #[derive(Debug, PartialEq, Eq)]
@@ -133,8 +137,11 @@ fn part(bucket: &str, file: &str, bytes: &[u8], left_out: &mut Vec<LeftOut>) -> 
     match file {
         "tagging.xml" => {
             let root = root()?;
-            let is_empty = root.child("TagSet").is_none_or(|set| set.children().is_empty());
-            Ok((!is_empty).then(|| Part::Tags(text.to_owned())))
+            let tags = root.members("TagSet");
+            if Mark::of(tags).is_some() {
+                return Err(format!("a tag {MARK} is the mark of an import here"));
+            }
+            Ok((!tags.is_empty()).then(|| Part::Tags(text.to_owned())))
         }
         "cors.xml" => Ok((!root()?.children().is_empty()).then(|| Part::Cors(text.to_owned()))),
         "policy.json" => {
@@ -168,6 +175,9 @@ fn part(bucket: &str, file: &str, bytes: &[u8], left_out: &mut Vec<LeftOut>) -> 
 
 /// The policy of a bucket as it is put here.
 fn policy(bucket: &str, text: &str, left_out: &mut Vec<String>) -> Result<Option<Part>, String> {
+    if text.len() > POLICY_BYTES_MAX {
+        return Err(format!("it has more than {POLICY_BYTES_MAX} bytes"));
+    }
     let mut read: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let Some(Value::Array(statements)) = read.get_mut("Statement").map(Value::take) else {
         return Err("it has no statements".to_owned());
@@ -218,7 +228,7 @@ fn with_everyone(statement: &Statement) -> Value {
 pub(super) async fn take(
     calls: &mut Calls,
     wanted: &[WantedBucket],
-    report: &mut Report,
+    report: &mut Report<'_>,
     is_applied: bool,
 ) -> Result<(), UserError> {
     for bucket in wanted {
@@ -241,11 +251,11 @@ async fn take_one(
 ) -> Result<(Outcome, String), UserError> {
     let WantedBucket { name, parts } = bucket;
     let is_there = calls.read(&format!("/{name}?location")).await?.is_some();
-    let is_marked = is_there && is_marked(calls, name).await?;
+    let mark = if is_there { mark_of(calls, name).await? } else { None };
     let (mut lacking, mut other) = (Vec::new(), Vec::new());
     for part in parts {
         // The mark stands in the place of the tags.
-        let is_read = is_there && !(is_marked && matches!(part, Part::Tags(_)));
+        let is_read = is_there && !(mark.is_some() && matches!(part, Part::Tags(_)));
         let found = if is_read { calls.read(&format!("/{name}?{}", part.name())).await? } else { None };
         match found {
             None => lacking.push(part),
@@ -253,67 +263,93 @@ async fn take_one(
             Some(_) => other.push(part.name()),
         }
     }
-    let names = lacking.iter().map(|part| part.name()).collect::<Vec<_>>().join(", ");
+    let names = |parts: &[&Part]| parts.iter().map(|part| part.name()).collect::<Vec<_>>().join(", ");
+    let lacks =
+        |parts: &[&Part]| (Outcome::Differs, format!("the bucket of this name has no {}", names(parts)));
     if !other.is_empty() {
         return Ok((Outcome::Differs, format!("the bucket of this name has another {}", other.join(", "))));
     }
-    if is_there && !is_marked {
-        return Ok(if lacking.is_empty() {
-            (Outcome::Equal, String::new())
-        } else {
-            (Outcome::Differs, format!("the bucket of this name has no {names}"))
-        });
+    if is_there && mark.is_none() {
+        return Ok(if lacking.is_empty() { (Outcome::Equal, String::new()) } else { lacks(&lacking) });
     }
     if is_applied && !is_there {
-        put(calls, &format!("/{name}"), marking()).await?;
-        if !self::is_marked(calls, name).await? {
+        send(calls, request(Method::PUT, &format!("/{name}"), marking())).await?;
+        if mark_of(calls, name).await?.is_none() {
             return Ok((Outcome::Differs, "a bucket of this name was made meanwhile".to_owned()));
         }
     }
-    let opens = lacking.iter().any(|part| matches!(part, Part::Policy { is_public: true, .. }));
+    let (due, deleted) = due(lacking, mark);
     if is_applied {
-        finish(calls, name, &lacking, opens).await?;
+        for request in finishing(name, &due) {
+            send(calls, request).await?;
+        }
     }
+    if !deleted.is_empty() {
+        return Ok(lacks(&deleted));
+    }
+    let opens = due.iter().any(|part| matches!(part, Part::Policy { is_public: true, .. }));
     let public = if opens { ", public" } else { "" };
-    let with = if names.is_empty() { names } else { format!("with {names}{public}") };
+    let with = if due.is_empty() { String::new() } else { format!("with {}{public}", names(&due)) };
     Ok((if is_there { Outcome::Finished } else { Outcome::Made }, with))
 }
 
-/// Adds parts to a bucket with the mark, and ends the mark.
-async fn finish(calls: &mut Calls, name: &str, lacking: &[&Part], opens: bool) -> Result<(), UserError> {
-    if opens {
-        calls.s3(request(Method::DELETE, &format!("/{name}?publicAccessBlock"), String::new())).await?;
-    }
-    let tags = lacking.iter().find(|part| matches!(part, Part::Tags(_)));
-    for part in lacking.iter().filter(|part| !matches!(part, Part::Tags(_))).chain(tags) {
-        put(calls, &format!("/{name}?{}", part.name()), part.text().to_owned()).await?;
-    }
-    if tags.is_none() {
-        calls.s3(request(Method::DELETE, &format!("/{name}?tagging"), String::new())).await?;
-    }
-    Ok(())
+/// The parts that are to be added to a bucket, and those that a person may have deleted: behind the second
+/// value of the mark all but the tags, whose place it has.
+pub(super) fn due(lacking: Vec<&Part>, mark: Option<Mark>) -> (Vec<&Part>, Vec<&Part>) {
+    lacking.into_iter().partition(|part| mark != Some(Mark::Opening) || matches!(part, Part::Tags(_)))
 }
 
-/// Whether a bucket has the mark, in place of its tags.
-async fn is_marked(calls: &mut Calls, name: &str) -> Result<bool, UserError> {
+/// The requests that add parts to a bucket with the mark, and end the mark. Its second value comes before the
+/// policy: one that a person deletes does not come back.
+pub(super) fn finishing(name: &str, due: &[&Part]) -> Vec<Request<Bytes>> {
+    let put = |part: &Part| request(Method::PUT, &format!("/{name}?{}", part.name()), part.text().to_owned());
+    let delete = |what: &str| request(Method::DELETE, &format!("/{name}?{what}"), String::new());
+    let (mut requests, mut opening, mut last) = (Vec::new(), Vec::new(), delete("tagging"));
+    for part in due {
+        match part {
+            Part::Cors(_) => requests.push(put(part)),
+            Part::Policy { is_public, .. } => {
+                opening.push(request(Method::PUT, &format!("/{name}?tagging"), opening_mark()));
+                opening.extend(is_public.then(|| delete("publicAccessBlock")));
+                opening.push(put(part));
+            }
+            Part::Tags(_) => last = put(part),
+        }
+    }
+    requests.extend(opening);
+    requests.push(last);
+    requests
+}
+
+/// The mark of a bucket, which stands in place of its tags.
+async fn mark_of(calls: &mut Calls, name: &str) -> Result<Option<Mark>, UserError> {
     let tags = calls.read(&format!("/{name}?tagging")).await?;
-    Ok(tags.is_some_and(|tags| tags.contains(&format!("<Key>{MARK}</Key>"))))
+    Ok(tags.and_then(|tags| Mark::of(Element::parse(&tags)?.members("TagSet"))))
 }
 
 /// The document that makes a bucket with the mark.
 fn marking() -> String {
-    format!(
-        "<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Tags><Tag><Key>{MARK}</Key>\
-         <Value>under way</Value></Tag></Tags></CreateBucketConfiguration>"
-    )
+    let tag = tag(Mark::UnderWay);
+    format!("<CreateBucketConfiguration xmlns=\"{NAMESPACE}\"><Tags>{tag}</Tags></CreateBucketConfiguration>")
 }
 
-async fn put(calls: &mut Calls, uri: &str, body: String) -> Result<(), UserError> {
-    let gone = || UserError::Refused {
-        code: "NoSuchBucket".to_owned(),
-        message: "it was deleted meanwhile".to_owned(),
-    };
-    calls.s3(request(Method::PUT, uri, body)).await?.map(drop).ok_or_else(gone)
+/// The tags of a bucket whose policy is put next.
+fn opening_mark() -> String {
+    format!("<Tagging xmlns=\"{NAMESPACE}\"><TagSet>{}</TagSet></Tagging>", tag(Mark::Opening))
+}
+
+fn tag(mark: Mark) -> String {
+    format!("<Tag><Key>{MARK}</Key><Value>{}</Value></Tag>", mark.value())
+}
+
+/// Sends a request on a bucket that is there.
+async fn send(calls: &mut Calls, request: Request<Bytes>) -> Result<(), UserError> {
+    let is_put = request.method() == Method::PUT;
+    if calls.s3(request).await?.is_none() && is_put {
+        let message = "it was deleted meanwhile".to_owned();
+        return Err(UserError::Refused { code: "NoSuchBucket".to_owned(), message });
+    }
+    Ok(())
 }
 
 /// A request of S3 on a bucket of a name that may be one.

@@ -11,6 +11,7 @@ use sherd_policy::{Policy, PolicyForm};
 
 use super::conditions::{Effect, USERNAME};
 use super::iam_export::Unknown;
+use super::limits::POLICY_BYTES_MAX;
 use super::statement::{MinioStatement, Statement};
 
 #[derive(Debug, Deserialize)]
@@ -50,8 +51,12 @@ pub(super) fn of_bucket(statement: Value, left_out: &mut Vec<String>) -> Result<
 impl Document {
     /// Reads a policy of MinIO.
     pub(super) fn of(policy: &Value) -> Result<Self, Refusal> {
-        let denies = policy.to_string().contains("\"Deny\"");
+        let text = policy.to_string();
+        let denies = text.contains("\"Deny\"");
         let refused = |reason: String| Refusal { reason, denies };
+        if text.len() > POLICY_BYTES_MAX {
+            return Err(refused(format!("it has more than {POLICY_BYTES_MAX} bytes")));
+        }
         let read: MinioPolicy =
             serde_json::from_value(policy.clone()).map_err(|error| refused(error.to_string()))?;
         if let Some(name) = read.unknown.keys().next() {

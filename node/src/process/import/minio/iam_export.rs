@@ -76,9 +76,9 @@ pub(super) struct ServiceAccount {
     pub(super) id: String,
     #[serde(rename = "secretKey")]
     pub(super) secret: String,
-    /// The groups of a parent that is not a user of this MinIO.
-    #[serde(rename = "groups", default)]
-    _groups: Value,
+    /// Groups whose policies it has beside those of its parent.
+    #[serde(default)]
+    pub(super) groups: Option<Vec<String>>,
     /// The claims that it signs with. MinIO judges it by some of them.
     #[serde(default)]
     pub(super) claims: Option<BTreeMap<String, Value>>,
@@ -90,7 +90,7 @@ pub(super) struct ServiceAccount {
     _name: Value,
     #[serde(rename = "description", default)]
     _description: Value,
-    /// RFC 3339; the Unix epoch, or none, for a key that does not expire.
+    /// RFC 3339; the epoch of Unix or of Go, or none, for a key that does not expire.
     #[serde(default)]
     pub(super) expiration: Option<String>,
     #[serde(flatten)]

@@ -15,6 +15,7 @@ mod conditions;
 mod statement;
 mod document;
 mod narrowed;
+mod claims;
 mod wanted;
 mod observed;
 mod plan;
@@ -98,13 +99,13 @@ enum ImportError {
 /// Imports, prints what became of each entity and returns the exit code.
 pub(super) fn import(arguments: &MinioArgs) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let mut report = Report::new(arguments.apply);
+    let mut out = io::stdout();
+    let mut report = Report::new(arguments.apply, &mut out);
     let done = match runtime {
         Ok(runtime) => runtime.block_on(run(arguments, &mut report)),
         Err(source) => Err(ImportError::Runtime(source)),
     };
-    let mut out = io::stdout().lock();
-    let _reader_left = out.write_all(report.text().as_bytes()).and_then(|()| out.flush());
+    report.end();
     match done {
         Ok(()) => report.exit().into(),
         Err(error) => {
@@ -114,7 +115,7 @@ pub(super) fn import(arguments: &MinioArgs) -> ExitCode {
     }
 }
 
-async fn run(arguments: &MinioArgs, report: &mut Report) -> Result<(), ImportError> {
+async fn run(arguments: &MinioArgs, report: &mut Report<'_>) -> Result<(), ImportError> {
     let wanted = match &arguments.iam {
         Some(path) => {
             let export = IamExport::read(opened(path).await?);
@@ -159,7 +160,7 @@ async fn opened(path: &Path) -> Result<Files, ImportError> {
 async fn take_iam(
     calls: &mut Calls,
     wanted: &WantedAccount,
-    report: &mut Report,
+    report: &mut Report<'_>,
     is_applied: bool,
 ) -> Result<(), ImportError> {
     let asked = wanted.users.iter().map(|user| user.name.clone());

@@ -11,6 +11,31 @@ use sherd_admin::user::xml::Element;
 /// that lack something were changed by a person.
 pub(super) const MARK: &str = "sherd-import";
 
+/// How far an import came, in the value of its mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// The parts that lack were never there.
+    UnderWay,
+    /// The key of the user, or the policy of the bucket, may have been there: a person may have deleted it.
+    Opening,
+}
+
+impl Mark {
+    pub(super) const fn value(self) -> &'static str {
+        match self {
+            Self::UnderWay => "under way",
+            Self::Opening => "opening",
+        }
+    }
+
+    /// Reads the mark among tags.
+    pub(super) fn of(tags: &[Element]) -> Option<Self> {
+        let mark = tags.iter().find(|tag| tag.text("Key") == MARK)?;
+        let is_under_way = mark.text("Value") == Self::UnderWay.value();
+        Some(if is_under_way { Self::UnderWay } else { Self::Opening })
+    }
+}
+
 /// The entities of the account, by their names in lower case.
 #[derive(Debug, Default)]
 pub(super) struct ObservedAccount {
@@ -40,8 +65,8 @@ pub(super) struct ObservedUser {
     pub(super) groups: BTreeSet<String>,
     /// The ids of its keys.
     pub(super) keys: BTreeSet<String>,
-    /// Whether an import makes it, and has not ended.
-    pub(super) is_marked: bool,
+    /// The mark of an import that makes it, and has not ended.
+    pub(super) mark: Option<Mark>,
 }
 
 impl ObservedAccount {
@@ -88,7 +113,7 @@ impl ObservedAccount {
                 inline: inline(user.members("UserPolicyList")),
                 groups: user.members("GroupList").iter().map(|name| name.own_text().to_owned()).collect(),
                 keys: BTreeSet::new(),
-                is_marked: user.members("Tags").iter().any(|tag| tag.text("Key") == MARK),
+                mark: Mark::of(user.members("Tags")),
             };
             self.users.insert(found.name.to_lowercase(), found);
         }

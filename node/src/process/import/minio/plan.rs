@@ -3,15 +3,15 @@
 //! Policies come first, then groups with theirs, then users with theirs; then the key of a user, and last the
 //! end of its mark. So a cut import gives no key rights that it did not have, and no group has members before
 //! it has all its policies. Parts that an entity lacks are added where the import that makes it was cut: to a
-//! group without members, to a user with the mark. Any other difference was made by a person, and stays: a
-//! key that was deleted does not come back.
+//! group whose users are not there, to a user with the mark. Any other difference was made by a person, and
+//! stays. The mark has another value from before the key is given: a key that was deleted does not come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sherd_core::iam::EntityKind;
 
-use super::observed::{MARK, ObservedAccount, ObservedGroup, ObservedUser};
+use super::observed::{MARK, Mark, ObservedAccount, ObservedGroup, ObservedUser};
 use super::wanted::{OWN_POLICY, WantedAccount, WantedGroup, WantedPolicy, WantedUser};
 
 /// An action of IAM with its parameters.
@@ -52,7 +52,7 @@ pub(super) fn plan(wanted: &WantedAccount, observed: &ObservedAccount) -> Vec<En
     for group in &wanted.groups {
         let verdict = bad
             .withheld(&group.policies, &BTreeSet::new())
-            .unwrap_or_else(|| group_verdict(group, observed.groups.get(&group.name.to_lowercase())));
+            .unwrap_or_else(|| group_verdict(group, wanted, observed));
         bad.note("group", &group.name, &verdict);
         entities.push(Entity { what: "group", name: group.name.clone(), verdict });
     }
@@ -110,11 +110,22 @@ fn attach(
     wanted: &BTreeSet<String>,
     found: &BTreeSet<String>,
 ) -> Vec<Call> {
-    let missing = wanted.iter().map(|name| arn(name)).filter(|arn| !found.contains(arn));
+    let found = in_lower_case(found);
+    let missing = wanted.iter().map(|name| arn(name)).filter(|arn| !found.contains(&arn.to_lowercase()));
     missing.map(|arn| (action, vec![(owner.0, owner.1.to_owned()), ("PolicyArn", arn)])).collect()
 }
 
-fn group_verdict(group: &WantedGroup, found: Option<&ObservedGroup>) -> Verdict {
+/// Names and ARNs as they are compared.
+fn in_lower_case(names: &BTreeSet<String>) -> BTreeSet<String> {
+    names.iter().map(|name| name.to_lowercase()).collect()
+}
+
+fn arns_in_lower_case(policies: &BTreeSet<String>) -> BTreeSet<String> {
+    policies.iter().map(|name| arn(name).to_lowercase()).collect()
+}
+
+fn group_verdict(group: &WantedGroup, wanted: &WantedAccount, observed: &ObservedAccount) -> Verdict {
+    let found = observed.groups.get(&group.name.to_lowercase());
     let named = ("GroupName", group.name.as_str());
     let none = ObservedGroup::default();
     let policies = attach("AttachGroupPolicy", named, &group.policies, &found.unwrap_or(&none).policies);
@@ -122,15 +133,30 @@ fn group_verdict(group: &WantedGroup, found: Option<&ObservedGroup>) -> Verdict 
         let make = ("CreateGroup", vec![("GroupName", group.name.clone())]);
         return Verdict::Make([vec![make], policies].concat());
     };
-    let wanted: BTreeSet<String> = group.policies.iter().map(|name| arn(name)).collect();
-    if !found.inline.is_empty() || !found.policies.is_subset(&wanted) {
+    let known = arns_in_lower_case(&group.policies);
+    if !found.inline.is_empty() || !in_lower_case(&found.policies).is_subset(&known) {
         return Verdict::Differs("the group of this name has other policies".to_owned());
     }
-    match (policies.is_empty(), found.has_members) {
-        (true, _) => Verdict::Equal,
-        (false, false) => Verdict::Finish(policies),
-        (false, true) => Verdict::Differs("the group of this name has members and fewer policies".to_owned()),
+    if policies.is_empty() {
+        Verdict::Equal
+    } else if !found.has_members && may_be_cut(group, wanted, observed) {
+        Verdict::Finish(policies)
+    } else {
+        Verdict::Differs("the group of this name has fewer policies".to_owned())
     }
+}
+
+/// Whether an import may have been cut before a group had its policies: none of its users is there, or one is
+/// marked. Users come after all groups, so those of the whole export stand for a group without any.
+fn may_be_cut(group: &WantedGroup, wanted: &WantedAccount, observed: &ObservedAccount) -> bool {
+    let mut users: Vec<&WantedUser> =
+        wanted.users.iter().filter(|user| user.groups.contains(&group.name)).collect();
+    if users.is_empty() {
+        users = wanted.users.iter().collect();
+    }
+    let found = users.into_iter().filter_map(|user| observed.users.get(&user.name.to_lowercase()));
+    let mut found = found.peekable();
+    found.peek().is_none() || found.any(|user| user.mark.is_some())
 }
 
 fn user_verdict(user: &WantedUser, found: Option<&ObservedUser>) -> Verdict {
@@ -149,45 +175,56 @@ fn user_verdict(user: &WantedUser, found: Option<&ObservedUser>) -> Verdict {
         }
     }
     calls.extend(attach("AttachUserPolicy", named, &user.policies, &found.policies));
-    for group in user.groups.difference(&found.groups) {
+    let groups = in_lower_case(&found.groups);
+    for group in user.groups.iter().filter(|group| !groups.contains(&group.to_lowercase())) {
         calls.push(("AddUserToGroup", vec![("GroupName", group.clone()), (named.0, named.1.to_owned())]));
     }
     if !is_there {
-        let make = vec![
-            (named.0, named.1.to_owned()),
-            ("Path", user.path.to_owned()),
-            ("Tags.member.1.Key", MARK.to_owned()),
-            ("Tags.member.1.Value", "under way".to_owned()),
-        ];
-        let ending = vec![import_key(user), end_mark(user)];
-        return Verdict::Make([vec![("CreateUser", make)], calls, ending].concat());
+        let make = [marked(user, Mark::UnderWay), vec![("Path", user.path.to_owned())]].concat();
+        return Verdict::Make([vec![("CreateUser", make)], calls, key_calls(user)].concat());
     }
-    let wanted: BTreeSet<String> = user.policies.iter().map(|name| arn(name)).collect();
     let is_known = |(name, found): (&String, &Value)| {
         own.get(name.as_str()).is_some_and(|document| is_document(found, document))
     };
     let has_key = found.keys.contains(&user.name);
+    let is_under_way = found.mark == Some(Mark::UnderWay);
+    let policies = arns_in_lower_case(&user.policies);
     let other = [
         (found.name != user.name, "is written otherwise"),
         (found.path != user.path, "has another path"),
         (!found.inline.iter().all(is_known), "has other policies of its own"),
-        (!found.policies.is_subset(&wanted), "has other policies attached"),
-        (!found.groups.is_subset(&user.groups), "is in other groups"),
+        (!in_lower_case(&found.policies).is_subset(&policies), "has other policies attached"),
+        (!groups.is_subset(&in_lower_case(&user.groups)), "is in other groups"),
         (found.keys.iter().any(|key| *key != user.name), "has other keys"),
-        (!(found.is_marked || has_key), "has no such key: delete the user to have both made"),
-        ((has_key || !found.is_marked) && !calls.is_empty(), "has fewer policies or groups"),
+        (!(is_under_way || has_key), "has no such key: delete the user to have both made"),
+        ((has_key || !is_under_way) && !calls.is_empty(), "has fewer policies or groups"),
     ];
     if let Some((_, other)) = other.into_iter().find(|(differs, _)| *differs) {
         return Verdict::Differs(format!("the user of this name {other}"));
     }
-    if !found.is_marked {
+    if found.mark.is_none() {
         return Verdict::Equal;
     }
-    if !has_key {
-        calls.push(import_key(user));
+    if has_key {
+        calls.push(end_mark(user));
+    } else {
+        calls.extend(key_calls(user));
     }
-    calls.push(end_mark(user));
     Verdict::Finish(calls)
+}
+
+/// The parameters that mark a user.
+fn marked(user: &WantedUser, mark: Mark) -> Vec<(&'static str, String)> {
+    vec![
+        ("UserName", user.name.clone()),
+        ("Tags.member.1.Key", MARK.to_owned()),
+        ("Tags.member.1.Value", mark.value().to_owned()),
+    ]
+}
+
+/// The last calls of a user, from the second value of its mark on.
+fn key_calls(user: &WantedUser) -> Vec<Call> {
+    vec![("TagUser", marked(user, Mark::Opening)), import_key(user), end_mark(user)]
 }
 
 /// The call that ends the mark of a user that is whole.

@@ -1,7 +1,7 @@
 //! The output: a line for each entity, and how many there were of each outcome.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::io::Write;
 
 use super::limits::LETTERS_MAX;
 use crate::process::exit::Exit;
@@ -17,17 +17,17 @@ pub(super) enum Outcome {
     Failed,
 }
 
-/// The lines of a run.
-#[derive(Debug)]
-pub(super) struct Report {
+/// The lines of a run, which are written as they come: a run over a slow cluster takes minutes, and may be
+/// cut.
+pub(super) struct Report<'a> {
     is_applied: bool,
-    text: String,
+    out: &'a mut dyn Write,
     counts: BTreeMap<Outcome, usize>,
 }
 
-impl Report {
-    pub(super) const fn new(is_applied: bool) -> Self {
-        Self { is_applied, text: String::new(), counts: BTreeMap::new() }
+impl<'a> Report<'a> {
+    pub(super) const fn new(is_applied: bool, out: &'a mut dyn Write) -> Self {
+        Self { is_applied, out, counts: BTreeMap::new() }
     }
 
     const fn word(&self, outcome: Outcome) -> &'static str {
@@ -47,14 +47,21 @@ impl Report {
     pub(super) fn add(&mut self, outcome: Outcome, what: &str, name: &str, why: &str) {
         let (word, behind) = (self.word(outcome), if why.is_empty() { "" } else { ": " });
         let (name, why) = (shown(name), shown(why));
-        writeln!(self.text, "{word:9}  {what} {name}{behind}{why}").expect("a String takes every text");
+        self.say(&format!("{word:9}  {what} {name}{behind}{why}"));
         *self.counts.entry(outcome).or_default() += 1;
     }
 
-    /// The lines, and the sums behind them.
-    pub(super) fn text(&self) -> String {
+    /// Adds the sums, if there are any.
+    pub(super) fn end(&mut self) {
         let sums = self.counts.iter().map(|(outcome, count)| format!("{} {count}", self.word(*outcome)));
-        format!("{}{}\n", self.text, sums.collect::<Vec<_>>().join(", "))
+        let sums = sums.collect::<Vec<_>>().join(", ");
+        if !sums.is_empty() {
+            self.say(&sums);
+        }
+    }
+
+    fn say(&mut self, line: &str) {
+        let _reader_left = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
     }
 
     /// How the process ends.

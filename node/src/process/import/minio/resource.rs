@@ -14,6 +14,7 @@
 //! ```
 
 use super::glob;
+use super::limits::RESOURCE_BYTES_MAX;
 
 /// The beginning of a resource of S3.
 const ARN: &str = "arn:aws:s3:::";
@@ -72,6 +73,9 @@ fn pattern(text: &str) -> Result<&str, String> {
     if text == "*" {
         return Ok(text);
     }
+    if text.len() > RESOURCE_BYTES_MAX {
+        return Err(format!("a resource has more than {RESOURCE_BYTES_MAX} bytes"));
+    }
     let pattern = text.strip_prefix(ARN).filter(|pattern| !pattern.is_empty());
     pattern.ok_or_else(|| format!("the resource {text} is none of S3"))
 }
@@ -89,7 +93,7 @@ fn buckets(text: &str) -> Result<Vec<String>, String> {
     let mut rest = pattern;
     while let Some(before) = rest.strip_suffix('*') {
         // The star takes the slash behind the bucket, and in the next turn it takes nothing.
-        if !rest.contains('/') {
+        if !rest.contains('/') && !before.ends_with('*') {
             found.push(rest);
         }
         rest = before;
@@ -140,6 +144,7 @@ mod tests {
             ("app?x/*", &["app?x"], None),
             ("*-pub", &[], None),
             ("log?", &["log"], None),
+            ("a**", &["a*"], Some(&["a*", "a**"])),
             ("a?*", &["a", "a?*"], Some(&["a", "a?*"])),
         ] {
             let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();

@@ -3,6 +3,7 @@
 //! A statement that allows may be taken in part, as a part allows less; a denial is taken whole or refused.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,11 +12,35 @@ use sherd_policy::{ActionTarget, s3_actions};
 use super::conditions::{Conditions, Effect, JudgedStatement};
 use super::glob;
 use super::iam_export::Unknown;
+use super::limits::RESOURCES_MAX;
 use super::resource::Resources;
 
 const S3: &str = "s3:";
 /// The vendors of MinIO's actions on itself.
 const OWN_VENDORS: [&str; 3] = ["admin:", "kms:", "sts:"];
+
+/// Actions on an object, and those on its versions. MinIO asks the first also for requests that name a
+/// version.
+const VERSIONS: [(&str, &str); 8] = [
+    ("GetObject", "GetObjectVersion"),
+    ("DeleteObject", "DeleteObjectVersion"),
+    ("GetObjectTagging", "GetObjectVersionTagging"),
+    ("PutObjectTagging", "PutObjectVersionTagging"),
+    ("DeleteObjectTagging", "DeleteObjectVersionTagging"),
+    ("GetObjectAcl", "GetObjectVersionAcl"),
+    ("PutObjectAcl", "PutObjectVersionAcl"),
+    ("GetObjectAttributes", "GetObjectVersionAttributes"),
+];
+
+/// The actions of S3, each also as policies name it, and that in lower case.
+static S3_ACTIONS: LazyLock<Vec<(&'static str, ActionTarget, String, String)>> = LazyLock::new(|| {
+    let named = |(name, target): (&'static str, ActionTarget)| {
+        let action = format!("{S3}{name}");
+        let lower = action.to_ascii_lowercase();
+        (name, target, action, lower)
+    };
+    s3_actions().map(named).collect()
+});
 
 /// A text, or several.
 #[derive(Debug, Clone, Deserialize)]
@@ -101,6 +126,11 @@ impl MinioStatement {
             return Err(format!("the element {name} is not known"));
         }
         let sorted = |texts: Option<Texts>| texts.map(Texts::sorted).unwrap_or_default();
+        // MinIO writes the resource * as its kind and its pattern.
+        let resources_of = |texts| {
+            let all = |text: String| if text == "**" { "*".to_owned() } else { text };
+            sorted(texts).into_iter().map(all).collect::<Vec<_>>()
+        };
         let (actions, not_actions) = (sorted(actions), sorted(not_actions));
         let is_negated = !not_actions.is_empty();
         if is_negated && effect == Effect::Allow {
@@ -110,15 +140,24 @@ impl MinioStatement {
         if is_negated && !actions.is_empty() {
             return Err("it has Action and NotAction".to_owned());
         }
-        let named = Actions::of(if is_negated { not_actions } else { actions }, effect, left_out)?;
+        let denies_everywhere = effect == Effect::Deny && !is_of_bucket && ignore_resources(&actions);
+        let of_actions = if is_negated { not_actions } else { actions };
+        let named = Actions::of(of_actions, (effect, is_negated), left_out)?;
         let is_all_but = is_negated && !named.texts.is_empty();
         let about = if is_negated { named.others() } else { named };
         if about.texts.is_empty() {
             return Ok(Vec::new());
         }
-        let (resources, not_resources) = (sorted(resources), sorted(not_resources));
+        let (resources, not_resources) = if denies_everywhere {
+            (vec!["*".to_owned()], Vec::new())
+        } else {
+            (resources_of(resources), resources_of(not_resources))
+        };
         if resources.is_empty() == not_resources.is_empty() {
             return Err("a statement on S3 has no Resource".to_owned());
+        }
+        if resources.len().max(not_resources.len()) > RESOURCES_MAX {
+            return Err(format!("a statement has more than {RESOURCES_MAX} resources"));
         }
         let all = about.of_buckets.union(&about.of_objects).copied().collect();
         let judged = JudgedStatement { effect, is_of_bucket, actions: &all };
@@ -188,22 +227,49 @@ impl StatementForm {
 }
 
 impl Actions {
-    /// Actions of S3 among MinIO's. A star is all of S3 here, as a star of IAM's would make users.
-    fn of(texts: Vec<String>, effect: Effect, left_out: &mut Vec<String>) -> Result<Self, String> {
-        let mut actions = Self::default();
+    /// Actions of S3 among MinIO's, with the actions on versions that go with them. A star is all of S3
+    /// here, as a star of IAM's would make users.
+    fn of(
+        texts: Vec<String>,
+        (effect, is_negated): (Effect, bool),
+        left_out: &mut Vec<String>,
+    ) -> Result<Self, String> {
         // To MinIO the right to read a version is one to read the object.
         let implied =
             texts.iter().any(|text| text == "s3:GetObjectVersion").then(|| "s3:GetObject".to_owned());
+        let mut named = Vec::new();
         for text in texts.into_iter().chain(implied) {
             let text = if text == "*" { "s3:*".to_owned() } else { text };
             let is_own = OWN_VENDORS.iter().any(|vendor| text.starts_with(vendor));
             let matched = if is_own { Vec::new() } else { matched(&text)? };
-            if matched.is_empty() {
-                if effect == Effect::Allow {
-                    left_out.push(format!("{text} is no action here"));
-                }
-                continue;
+            if !matched.is_empty() {
+                named.push((text, matched));
+            } else if effect == Effect::Allow {
+                left_out.push(format!("{text} is no action here"));
             }
+        }
+        let has =
+            |action: &str| named.iter().flat_map(|(_, matched)| matched).any(|(name, _)| *name == action);
+        if effect == Effect::Deny && !is_negated {
+            let missing = VERSIONS.iter().filter(|(plain, version)| has(plain) && !has(version));
+            let missing = missing.map(|(_, version)| format!("{S3}{version}")).collect::<Vec<_>>();
+            for text in missing {
+                named.push((text.clone(), matched(&text)?));
+            }
+        } else {
+            let lone = VERSIONS.iter().filter(|(plain, version)| has(version) && !has(plain));
+            let lone = lone.map(|(_, version)| *version).collect::<Vec<_>>();
+            named.retain(|(text, matched)| {
+                let is_lone = matched.iter().any(|(name, _)| lone.contains(name));
+                if is_lone && effect == Effect::Allow {
+                    left_out
+                        .push(format!("{text} is about versions, for which MinIO asks another action, too"));
+                }
+                !is_lone
+            });
+        }
+        let mut actions = Self::default();
+        for (text, matched) in named {
             actions.add(&matched);
             actions.texts.push(text);
         }
@@ -253,16 +319,20 @@ impl Actions {
     }
 }
 
+/// Whether MinIO looks at no resource of a statement with these actions (`policy/statement.go`).
+fn ignore_resources(actions: &[String]) -> bool {
+    actions.iter().any(|text| text == "*" || text.starts_with("admin:") || text.starts_with("sts:"))
+}
+
 /// The actions of S3 that a text of MinIO's matches, which compares with regard to case.
 fn matched(text: &str) -> Result<Vec<(&'static str, ActionTarget)>, String> {
     let lower = text.to_ascii_lowercase();
-    let all = s3_actions().map(|(name, target)| (name, target, format!("{S3}{name}")));
     let (mut matched, mut is_same) = (Vec::new(), true);
-    for (name, target, action) in all {
-        let is_matched = glob::matches(text, &action);
-        is_same &= is_matched == glob::matches(&lower, &action.to_ascii_lowercase());
+    for (name, target, action, action_in_lower) in S3_ACTIONS.iter() {
+        let is_matched = glob::matches(text, action);
+        is_same &= is_matched == glob::matches(&lower, action_in_lower);
         if is_matched {
-            matched.push((name, target));
+            matched.push((*name, *target));
         }
     }
     if is_same {

@@ -10,23 +10,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::json;
 use sherd_core::iam::{AccessKeyId, EntityKind};
 use sherd_core::limits::{
     IAM_ATTACHED_MAX, IAM_GROUPS_MAX, IAM_MANAGED_POLICY_CHARS_MAX, IAM_USER_POLICY_CHARS_MAX,
 };
 
+use super::claims::{check_claims, expiry};
 use super::conditions::Effect;
 use super::document::{Document, Refusal};
 use super::iam_export::{ExportedGroup, ExportedUser, IamExport, PolicyMapping, ServiceAccount, names};
 use super::narrowed::narrowed;
-use super::statement::Statement;
 
 /// The policies that every MinIO has: they are taken where something has them.
 const BUILT_IN: [&str; 5] = ["consoleAdmin", "diagnostics", "readonly", "readwrite", "writeonly"];
-/// The claims of a service account of a user, or of root.
-const CLAIMS: [&str; 6] =
-    ["accessKey", "exp", "parent", "sa-policy", "sessionPolicy", "sessionPolicy-extracted"];
 /// The path of users that were service accounts.
 pub(super) const SERVICE_ACCOUNTS: &str = "/service-accounts/";
 /// The name of the policy that a user has of its own.
@@ -80,6 +76,10 @@ struct Mapper<'a> {
     /// The name of MinIO's root.
     root: Option<&'a str>,
     documents: BTreeMap<&'a str, Result<Document, Refusal>>,
+    /// The groups of each user.
+    memberships: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    /// The names of users that are taken.
+    keys: Names,
     wanted: WantedAccount,
 }
 
@@ -90,7 +90,14 @@ impl WantedAccount {
     /// Of an export of a MinIO whose root has this name.
     pub(super) fn of(export: &IamExport, root: Option<&str>) -> Self {
         let documents = export.policies.iter().map(|(name, policy)| (name.as_str(), document(name, policy)));
-        let mut mapper = Mapper { export, root, documents: documents.collect(), wanted: Self::default() };
+        let mut memberships: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (name, group) in &export.groups {
+            for member in group.members.iter().flatten() {
+                memberships.entry(member.as_str()).or_default().insert(name.as_str());
+            }
+        }
+        let (documents, keys, wanted) = (documents.collect(), Names::default(), Self::default());
+        let mut mapper = Mapper { export, root, documents, memberships, keys, wanted };
         mapper.policies();
         mapper.groups();
         mapper.users();
@@ -182,6 +189,9 @@ impl<'a> Mapper<'a> {
             for member in unknown.keys() {
                 self.leave_out("part of group", name, format!("{member} is not known"));
             }
+            if group.status == "disabled" {
+                self.leave_out("part of group", name, "it is disabled: the keys of its members are inactive");
+            }
             let refusal = EntityKind::Group.check_name(name).map_err(|error| error.to_string()).err();
             let policies = match (refusal.or_else(|| taken.clash(name)), self.policies_of_group(name)) {
                 (None, Ok(policies)) => policies,
@@ -190,9 +200,6 @@ impl<'a> Mapper<'a> {
                     continue;
                 }
             };
-            if !is_enabled(group) {
-                self.leave_out("part of group", name, "it is disabled: it is made without its policies");
-            }
             let policies = policies.into_iter().map(str::to_owned).collect();
             self.wanted.groups.push(WantedGroup { name: name.clone(), policies });
         }
@@ -201,22 +208,23 @@ impl<'a> Mapper<'a> {
     /// The policies that a group gives its members.
     fn policies_of_group(&self, name: &str) -> AttachedNames<'a> {
         let mapping = self.export.group_policies.get(name);
-        match self.export.groups.get(name) {
-            Some(group) if is_enabled(group) => {
-                self.attached(mapping.map(PolicyMapping::names).unwrap_or_default())
-            }
-            _ => Ok(BTreeSet::new()),
-        }
+        self.attached(mapping.map(PolicyMapping::names).unwrap_or_default())
+    }
+
+    /// Whether a user has rights: in a disabled group MinIO gives it no policies, not even its own.
+    fn is_active(&self, user: &str) -> bool {
+        let mut groups = self.memberships.get(user).into_iter().flatten();
+        let is_disabled =
+            |group: &&str| self.export.groups.get(*group).is_some_and(|group| group.status == "disabled");
+        self.export.users.get(user).is_some_and(|user| user.status == "enabled") && !groups.any(is_disabled)
     }
 
     /// The groups of a user.
     fn groups_of(&self, user: &str) -> Result<BTreeSet<&'a str>, String> {
         let mut groups = BTreeSet::new();
-        for (name, group) in &self.export.groups {
-            if !group.members.iter().flatten().any(|member| member == user) {
-                continue;
-            }
-            if !self.wanted.groups.iter().any(|wanted| wanted.name == *name) {
+        for name in self.memberships.get(user).into_iter().flatten().copied() {
+            // Groups were taken in the order of their names.
+            if self.wanted.groups.binary_search_by(|wanted| wanted.name.as_str().cmp(name)).is_err() {
                 // Without it the user has fewer rights, unless its policies deny.
                 self.policies_of_group(name).map_err(|reason| format!("of its group {name}: {reason}"))?;
                 let denies = |policy: &&str| {
@@ -230,7 +238,7 @@ impl<'a> Mapper<'a> {
                 }
                 continue;
             }
-            groups.insert(name.as_str());
+            groups.insert(name);
         }
         if groups.len() > IAM_GROUPS_MAX {
             return Err(format!("it is in more than {IAM_GROUPS_MAX} groups"));
@@ -241,13 +249,16 @@ impl<'a> Mapper<'a> {
     /// The policies that are attached to a user.
     fn policies_of_user(&self, name: &str) -> AttachedNames<'a> {
         let mapping = self.export.user_policies.get(name).map(PolicyMapping::names);
+        if mapping.is_none() && self.export.sts_policies.contains_key(name) {
+            return Err("it has the policies of an STS user of its name".to_owned());
+        }
         let old = self.export.users.get(name).map(|user| names(&user.policy)).unwrap_or_default();
         self.attached(mapping.unwrap_or(old))
     }
 
     fn users(&mut self) {
         for (name, user) in &self.export.users {
-            let ExportedUser { secret, status, policy: _, unknown } = user;
+            let ExportedUser { secret, status: _, policy: _, unknown } = user;
             for member in unknown.keys() {
                 self.leave_out("part of user", name, format!("{member} is not known"));
             }
@@ -256,7 +267,7 @@ impl<'a> Mapper<'a> {
                 Ok((policies, self.groups_of(name)?))
             });
             match rights {
-                Ok((policies, groups)) => self.wanted.users.push(WantedUser {
+                Ok((policies, groups)) => self.add_user(WantedUser {
                     what: "user",
                     name: name.clone(),
                     path: "/",
@@ -264,7 +275,7 @@ impl<'a> Mapper<'a> {
                     policies: owned(policies),
                     groups: owned(groups),
                     secret: secret.clone(),
-                    is_active: status == "enabled",
+                    is_active: self.is_active(name),
                 }),
                 Err(reason) => self.leave_out("user", name, reason),
             }
@@ -278,11 +289,12 @@ impl<'a> Mapper<'a> {
         if !(8..=128).contains(&secret.len()) || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("a secret here has 8 to 128 visible ASCII characters".to_owned());
         }
-        let is_same = |user: &&WantedUser| user.name.eq_ignore_ascii_case(id);
-        match self.wanted.users.iter().find(is_same) {
-            Some(user) => Err(format!("its name is {} in another case", user.name)),
-            None => Ok(()),
-        }
+        self.keys.reason_against(id).map_or(Ok(()), Err)
+    }
+
+    fn add_user(&mut self, user: WantedUser) {
+        self.keys.clash(&user.name);
+        self.wanted.users.push(user);
     }
 
     fn service_accounts(&mut self) {
@@ -291,14 +303,15 @@ impl<'a> Mapper<'a> {
                 self.leave_out("part of service account", name, format!("{member} is not known"));
             }
             match self.service_account(account) {
-                Ok(user) => self.wanted.users.push(user),
+                Ok(user) => self.add_user(user),
                 Err(reason) => self.leave_out("service account", name, reason),
             }
         }
     }
 
     fn service_account(&mut self, account: &'a ServiceAccount) -> Result<WantedUser, String> {
-        let ServiceAccount { parent, id, secret, policy, status, expiration, .. } = account;
+        let ServiceAccount { parent, id, secret, groups: own_groups, policy, status, expiration, .. } =
+            account;
         self.check_key(id, secret)?;
         check_claims(account)?;
         let own = policy.as_ref().map(Document::of).transpose();
@@ -307,9 +320,15 @@ impl<'a> Mapper<'a> {
             self.leave_out("part of service account", id, part);
         }
         let (mut document, policies, groups, is_parent_active) = match self.export.users.get(parent) {
-            Some(user) => {
+            Some(_) => {
+                let of_parent = self.memberships.get(parent.as_str());
+                let is_other =
+                    |group: &&String| of_parent.is_none_or(|known| !known.contains(group.as_str()));
+                if let Some(group) = own_groups.iter().flatten().find(is_other) {
+                    return Err(format!("it is in the group {group}, and its parent is not"));
+                }
                 let (document, policies, groups) = self.rights_of_parent(parent, own.as_ref())?;
-                (document, policies, groups, user.status == "enabled")
+                (document, policies, groups, self.is_active(parent))
             }
             None if self.root != Some(parent.as_str()) => {
                 return Err(format!(
@@ -407,43 +426,6 @@ fn named(document: &Document, parent: &str) -> Result<Document, String> {
     document.of_user(parent).ok_or("a condition asks for the name of its parent".to_owned())
 }
 
-/// Checks that the claims of a service account, which MinIO judges it by, say what its other members say.
-fn check_claims(account: &ServiceAccount) -> Result<(), String> {
-    let none = BTreeMap::new();
-    let claims = account.claims.as_ref().unwrap_or(&none);
-    if let Some(other) = claims.keys().find(|claim| !CLAIMS.contains(&claim.as_str())) {
-        return Err(format!("it has the claim {other}, as keys of LDAP and OpenID have"));
-    }
-    let kind = if account.policy.is_some() { "embedded-policy" } else { "inherited-policy" };
-    let says = |claim: &str, wanted: &str| claims.get(claim).is_some_and(|value| value == wanted);
-    if !says("parent", &account.parent) || !says("sa-policy", kind) {
-        return Err(format!(
-            "its claims do not say that {} is its parent and that it has {kind}",
-            account.parent
-        ));
-    }
-    Ok(())
-}
-
-fn is_enabled(group: &ExportedGroup) -> bool {
-    group.status != "disabled"
-}
-
-/// Denies everything from the time on at which a key expires.
-fn expiry(expiration: Option<&str>) -> Option<Statement> {
-    let expiration =
-        expiration.filter(|time| !time.is_empty() && !time.starts_with("1970-01-01T00:00:00"))?;
-    let keys = [("aws:CurrentTime".to_owned(), json!(expiration))].into();
-    Some(Statement {
-        effect: Effect::Deny,
-        actions: vec!["*".to_owned()],
-        not_actions: Vec::new(),
-        resources: vec!["*".to_owned()],
-        not_resources: Vec::new(),
-        conditions: [("DateGreaterThanEquals".to_owned(), keys)].into(),
-    })
-}
-
 /// The text of a user's own policy; none where it says nothing.
 fn own_policy(document: &Document) -> Result<Option<String>, String> {
     if document.statements.is_empty() {
@@ -468,11 +450,15 @@ struct Names(BTreeMap<String, String>);
 impl Names {
     /// Takes a name; the reason why not where it is taken.
     fn clash(&mut self, name: &str) -> Option<String> {
-        let lower = name.to_ascii_lowercase();
-        let clash = self.0.get(&lower).map(|known| format!("its name is {known} in another case"));
+        let clash = self.reason_against(name);
         if clash.is_none() {
-            self.0.insert(lower, name.to_owned());
+            self.0.insert(name.to_ascii_lowercase(), name.to_owned());
         }
         clash
+    }
+
+    fn reason_against(&self, name: &str) -> Option<String> {
+        let known = self.0.get(&name.to_ascii_lowercase())?;
+        Some(format!("its name is {known} in another case"))
     }
 }
