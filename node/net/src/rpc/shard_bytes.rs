@@ -55,6 +55,14 @@ impl UploadTarget {
     fn writer_has_answer(&mut self) {
         self.unnamed = None;
     }
+
+    /// Waits for a heal's turn at the volume. It comes before the bytes take their share of what a volume
+    /// holds, which clients' writes need, too: until then they wait in the stream.
+    async fn admit(&self, count: usize) {
+        if self.unnamed.is_none() {
+            self.volumes.admit_heal(self.volume, count as u64).await;
+        }
+    }
 }
 
 impl Drop for UploadTarget {
@@ -101,6 +109,7 @@ impl ShardUpload {
     /// Takes announced bytes into one buffer, and appends them. They are counted once the first are there:
     /// the announcements of many streams come long before.
     async fn receive(&mut self, count: usize) -> Result<write_reply::Reply, Status> {
+        self.target.admit(count).await;
         let Self { node, steps, target, .. } = self;
         let received = async {
             let first = next_bytes(steps).await?;
@@ -128,6 +137,7 @@ impl ShardUpload {
             let count = bytes.len();
             return Err(Status::invalid_argument(format!("{count} bytes: {SHARD_FRAME_BYTES_MAX} at most")));
         }
+        self.target.admit(bytes.len()).await;
         match self.node.hold(self.target.volume, bytes.len()) {
             Ok(held) => self.write(bytes, held).await,
             Err(error) => Ok(self.give_up(error)),
@@ -138,10 +148,6 @@ impl ShardUpload {
         let Some(sink) = self.sink.as_mut() else {
             return Err(Status::failed_precondition("the shard was finished"));
         };
-        let UploadTarget { volumes, volume, unnamed, .. } = &self.target;
-        if unnamed.is_none() {
-            volumes.admit_heal(*volume, bytes.len() as u64).await;
-        }
         Ok(match self.node.timed(self.target.request, sink.append(vec![bytes])).await {
             Ok(()) => write_reply::Reply::Taken(Empty {}),
             Err(error) => self.give_up(error),
