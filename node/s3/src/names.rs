@@ -33,7 +33,8 @@ pub(super) fn new_bucket(name: &str) -> Result<ObjectKey, Refusal> {
     }
 }
 
-fn is_bucket_name(name: &str) -> bool {
+/// Whether a bucket with this name can be created: AWS, "General purpose bucket naming rules".
+pub fn is_bucket_name(name: &str) -> bool {
     may_be_bucket(name)
         && !RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         && !RESERVED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))

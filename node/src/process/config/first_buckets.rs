@@ -4,7 +4,7 @@
 //! or spaces between. The words are those of `mc anonymous set`. `serve::first_buckets` makes them.
 
 use serde_json::json;
-use sherd_core::id::may_be_bucket;
+use sherd_s3::names::is_bucket_name;
 
 use super::limits::FIRST_BUCKETS_MAX;
 
@@ -72,7 +72,7 @@ impl FirstBucket {
 
     fn parse(text: &str) -> Result<Self, InvalidBuckets> {
         let (name, word) = text.split_once(':').unwrap_or((text, "none"));
-        if !may_be_bucket(name) {
+        if !is_bucket_name(name) {
             return Err(InvalidBuckets::Name { name: name.to_owned() });
         }
         let open = match word {

@@ -1,6 +1,11 @@
 //! A Tenant among the documents of a file, and the documents that it becomes.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
+use sherd_core::iam::{AccessKeyId, KeyStatus};
+use sherd_s3::names::is_bucket_name;
+use sherd_store::iam::GivenKey;
 
 use super::error::{API, InvalidTenant};
 use super::left_out::{Fields, LeftOut};
@@ -85,7 +90,7 @@ pub(super) fn convert(documents: Vec<Value>, name: Option<&str>) -> Result<Conve
 
 /// Separates the Tenant and the Secrets from all else.
 fn sort(documents: Vec<Value>, left_out: &mut Vec<LeftOut>) -> Result<(Value, Secrets), InvalidTenant> {
-    let (mut tenants, mut secrets) = (Vec::new(), Secrets::new());
+    let (mut tenants, mut found) = (Vec::new(), Vec::new());
     let all = documents.into_iter().flat_map(|mut document| match document.get_mut("items") {
         Some(Value::Array(listed)) => std::mem::take(listed),
         _ => vec![document],
@@ -96,9 +101,7 @@ fn sort(documents: Vec<Value>, left_out: &mut Vec<LeftOut>) -> Result<(Value, Se
         let name = document["metadata"]["name"].as_str().unwrap_or_default();
         match (api, kind) {
             (API, "Tenant") => tenants.push(document),
-            ("v1", "Secret") => {
-                secrets.insert(name.to_owned(), texts_of(&document));
-            }
+            ("v1", "Secret") => found.push(document),
             _ => left_out.push(LeftOut {
                 path: format!("{kind} {name}"),
                 reason: format!("it is no Tenant of {API} and no Secret"),
@@ -107,9 +110,29 @@ fn sort(documents: Vec<Value>, left_out: &mut Vec<LeftOut>) -> Result<(Value, Se
     }
     match tenants.len() {
         0 => Err(InvalidTenant::NoTenant),
-        1 => Ok((tenants.remove(0), secrets)),
+        1 => {
+            let tenant = tenants.remove(0);
+            let secrets = secrets_of(&tenant, &found, left_out);
+            Ok((tenant, secrets))
+        }
         count => Err(InvalidTenant::Several { count }),
     }
+}
+
+/// The Secrets of the Tenant's namespace.
+fn secrets_of(tenant: &Value, found: &[Value], left_out: &mut Vec<LeftOut>) -> Secrets {
+    let namespace = &tenant["metadata"]["namespace"];
+    let mut secrets = Secrets::new();
+    for secret in found {
+        let metadata = &secret["metadata"];
+        let name = metadata["name"].as_str().unwrap_or_default();
+        if !metadata["namespace"].is_null() && !namespace.is_null() && metadata["namespace"] != *namespace {
+            left_out.push(LeftOut::new(format!("Secret {name}"), "it is of another namespace"));
+            continue;
+        }
+        secrets.insert(name.to_owned(), texts_of(secret));
+    }
+    secrets
 }
 
 /// Where the documents belong.
@@ -235,14 +258,20 @@ fn buckets(
     spec: &mut Fields,
     left_out: &mut Vec<LeftOut>,
 ) -> Result<Vec<Value>, InvalidTenant> {
-    let mut made = Vec::new();
+    let (mut made, mut names) = (Vec::new(), BTreeSet::new());
     for mut bucket in spec.list("buckets")? {
         let Some(Value::String(name)) = bucket.take("name") else {
             return Err(InvalidTenant::Field { path: bucket.at("name"), expected: "a name" });
         };
         bucket.leave("region", "all buckets are of the cluster's region, config.region", left_out);
         bucket.leave("objectLock", "no bucket has object lock: objects in it can be deleted", left_out);
+        let path = bucket.at("name");
         bucket.leave_rest(left_out);
+        if !is_bucket_name(&name) || !names.insert(name.clone()) {
+            let reason = "no bucket of S3 has this name, or another one here";
+            left_out.push(LeftOut::new(path, format!("{name}: {reason}")));
+            continue;
+        }
         made.push(place.document("Bucket", &name, &json!({"cluster": {"name": place.name}})));
     }
     Ok(made)
@@ -259,7 +288,7 @@ fn users(
     let right =
         |bucket: &Value| json!({"bucketRef": {"name": bucket["metadata"]["name"]}, "access": "admin"});
     let rights: Vec<Value> = buckets.iter().take(RIGHTS_MAX).map(right).collect();
-    let mut made = Vec::new();
+    let (mut made, mut names) = (Vec::new(), BTreeSet::new());
     for mut user in spec.list("users")? {
         let Some(Value::String(name)) = user.take("name") else {
             return Err(InvalidTenant::Field { path: user.at("name"), expected: "the name of a Secret" });
@@ -269,12 +298,27 @@ fn users(
             reason: "the policy consoleAdmin: the user has all rights to the Buckets of this file, and to no other"
                 .to_owned(),
         });
-        let lacks = |key: &&str| secrets.get(&name).is_some_and(|texts| !texts.contains_key(*key));
-        for key in ["CONSOLE_ACCESS_KEY", "CONSOLE_SECRET_KEY"].iter().filter(|key| lacks(key)) {
-            let reason = format!("Secret {name} has no key {key}: the BucketUser waits for it");
-            left_out.push(LeftOut { path: user.path.clone(), reason });
-        }
+        let (path, path_of_name) = (user.path.clone(), user.at("name"));
         user.leave_rest(left_out);
+        if !names.insert(name.clone()) {
+            left_out.push(LeftOut::new(path_of_name, format!("{name} is named twice")));
+            continue;
+        }
+        let texts = secrets.get(&name);
+        for (key, is_valid) in
+            [("CONSOLE_ACCESS_KEY", is_id as fn(&str) -> bool), ("CONSOLE_SECRET_KEY", is_secret)]
+        {
+            let fault = match texts.map(|texts| texts.get(key)) {
+                None => continue,
+                Some(None) => "has no text with the key",
+                Some(Some(text)) if is_valid(text) => continue,
+                Some(Some(_)) => "has what Sherd takes for no id or no secret with the key",
+            };
+            left_out.push(LeftOut::new(
+                path.as_str(),
+                format!("Secret {name} {fault} {key}: the BucketUser waits for it"),
+            ));
+        }
         let mut wanted = json!({"cluster": {"name": place.name}, "secretRef": {"name": name}});
         if !rights.is_empty() {
             wanted["buckets"] = json!(rights);
@@ -286,4 +330,14 @@ fn users(
         left_out.push(LeftOut { path: spec.at("buckets"), reason });
     }
     Ok(made)
+}
+
+/// Whether a key of a user may have this id.
+fn is_id(text: &str) -> bool {
+    AccessKeyId::parse(text).is_some()
+}
+
+/// Whether a key of a user may have this secret.
+fn is_secret(text: &str) -> bool {
+    GivenKey::parse("any", text, KeyStatus::Active).is_ok()
 }

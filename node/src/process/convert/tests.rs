@@ -268,3 +268,43 @@ fn a_secret_shows_names_of_variables_and_no_part_of_a_value() {
     let region = "spec.configuration (Secret s): MINIO_REGION has a value that is no region";
     assert_left_out(&lines, &[root, region, line]);
 }
+
+#[test]
+fn names_and_secrets_that_sherd_does_not_take_are_named() {
+    let tenant = json!({
+        "apiVersion": "minio.min.io/v2",
+        "kind": "Tenant",
+        "metadata": {"name": "shop", "namespace": "shop"},
+        "spec": {
+            "configuration": {"name": "env"},
+            "pools": [{"servers": 4, "volumesPerServer": 1, "volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "1Gi"}}}}}],
+            "buckets": [{"name": "app"}, {"name": "a_b"}, {"name": "app"}, {"name": "x-s3alias"}],
+            "users": [{"name": "ada"}, {"name": "eve"}, {"name": "ada"}],
+        },
+    });
+    let secret = |namespace: &str, name: &str, data: serde_json::Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, "data": data});
+    let text = |value: &str| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, value);
+    let keys =
+        |id: &str| json!({"CONSOLE_ACCESS_KEY": text(id), "CONSOLE_SECRET_KEY": text("a-long-secret")});
+    let file = json!({"items": [
+        tenant,
+        secret("shop", "env", json!({"config.env": "no base64!"})),
+        secret("shop", "ada", keys("odd key!")),
+        secret("other", "eve", keys("eve")),
+    ]});
+    let converted = convert_text(&file.to_string(), None, Path::new("-")).expect("converted");
+    let lines: Vec<String> = converted.left_out.iter().map(ToString::to_string).collect();
+    for line in [
+        "Secret eve: it is of another namespace",
+        "spec.buckets[1].name: a_b: no bucket of S3",
+        "spec.buckets[2].name: app: no bucket of S3",
+        "spec.buckets[3].name: x-s3alias: no bucket of S3",
+        "spec.users[0]: Secret ada has what Sherd takes for no id",
+        "spec.users[2].name: ada is named twice",
+        "spec.configuration (Secret env): it has no text with the key config.env",
+    ] {
+        assert!(lines.iter().any(|named| named.starts_with(line)), "{line}: {lines:#?}");
+    }
+    assert_eq!(converted.yaml.matches("kind: Bucket\n").count(), 1);
+    assert_eq!(converted.yaml.matches("kind: BucketUser\n").count(), 2);
+}

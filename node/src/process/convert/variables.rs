@@ -48,8 +48,12 @@ impl MinioVariables {
         let Some(secret) = secret else { return Ok(found) };
         let secret = secret.as_str().unwrap_or_default();
         left_out.push(LeftOut::new(path.as_str(), CREDENTIALS));
-        if let Some(lines) = secrets.get(secret).and_then(|texts| texts.get("config.env")) {
-            found.take_lines(lines, &format!("{path} (Secret {secret})"), left_out);
+        if let Some(texts) = secrets.get(secret) {
+            let path = format!("{path} (Secret {secret})");
+            match texts.get("config.env") {
+                Some(lines) => found.take_lines(lines, &path, left_out),
+                None => left_out.push(LeftOut::new(path, "it has no text with the key config.env")),
+            }
         }
         Ok(found)
     }

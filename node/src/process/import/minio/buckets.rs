@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 use sherd_admin::user::UserError;
 use sherd_admin::user::calls::Calls;
 use sherd_admin::user::xml::Element;
-use sherd_core::id::may_be_bucket;
 use sherd_policy::{Policy, PolicyForm};
+use sherd_s3::names::is_bucket_name;
 
 use super::archive::Files;
 use super::document::of_bucket;
@@ -106,7 +106,7 @@ pub(super) fn wanted(files: &Files) -> (Vec<WantedBucket>, Vec<LeftOut>) {
     }
     let mut wanted = Vec::new();
     for (name, files) in buckets {
-        if !may_be_bucket(name) {
+        if !is_bucket_name(name) {
             left_out.push(left("bucket", name, "no bucket of S3 has such a name"));
             continue;
         }
