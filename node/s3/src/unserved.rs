@@ -61,13 +61,13 @@ macro_rules! table {
 #[cfg(test)]
 mod why {
     pub(super) const ABAC: &str = "tags decide no access";
-    pub(super) const ANNOTATIONS: &str = "objects have tags and metadata, and no annotations";
-    pub(super) const DIRECTORY: &str = "there are no directory buckets";
-    pub(super) const ENCRYPTION: &str = "the server encrypts nothing";
+    pub(super) const ANNOTATIONS: &str = "no annotations";
+    pub(super) const DIRECTORY: &str = "no directory buckets";
+    pub(super) const ENCRYPTION: &str = "no encryption";
     pub(super) const LIFECYCLE: &str = "nothing expires";
-    pub(super) const LOCK: &str = "there is no Object Lock";
-    pub(super) const METADATA: &str = "there are no tables of metadata";
-    pub(super) const REPORTS: &str = "a report or tier of AWS's own service";
+    pub(super) const LOCK: &str = "no Object Lock";
+    pub(super) const METADATA: &str = "no metadata tables";
+    pub(super) const REPORTS: &str = "AWS's reports and tiers";
 }
 
 table! {
