@@ -2,32 +2,14 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use sherd_core::id::may_be_bucket;
+use sherd_policy::presets::{self, BucketAccess, BucketLife, BucketRight};
 use tokio::io::AsyncReadExt as _;
 
 use super::args::DocumentArgs;
 use super::error::UserError;
 use super::limits::DOCUMENT_BYTES_MAX;
-
-const LIST: [&str; 3] = ["s3:ListBucket", "s3:ListBucketVersions", "s3:GetBucketLocation"];
-const READ: [&str; 6] = [
-    "s3:GetObject",
-    "s3:GetObjectVersion",
-    "s3:GetObjectTagging",
-    "s3:GetObjectVersionTagging",
-    "s3:GetObjectAttributes",
-    "s3:GetObjectVersionAttributes",
-];
-const LIST_UPLOADS: &str = "s3:ListBucketMultipartUploads";
-const WRITE: [&str; 6] = [
-    "s3:PutObject",
-    "s3:DeleteObject",
-    "s3:PutObjectTagging",
-    "s3:DeleteObjectTagging",
-    "s3:AbortMultipartUpload",
-    "s3:ListMultipartUploadParts",
-];
 
 /// The text of a document.
 ///
@@ -57,24 +39,15 @@ async fn of_file(path: &Path) -> Result<String, UserError> {
 
 /// The rights to read these buckets, and to read and write those.
 fn of_buckets(read: &[String], write: &[String]) -> Value {
-    let statement = |actions: &[&str], buckets: &[String], suffix: &str| {
-        let resources: Vec<_> =
-            buckets.iter().map(|bucket| format!("arn:aws:s3:::{bucket}{suffix}")).collect();
-        json!({"Effect": "Allow", "Action": actions, "Resource": resources})
-    };
-    let mut statements = Vec::new();
-    if !read.is_empty() {
-        statements.extend([statement(&LIST, read, ""), statement(&READ, read, "/*")]);
-    }
-    if !write.is_empty() {
-        statements.push(statement(&[&LIST[..], &[LIST_UPLOADS]].concat(), write, ""));
-        statements.push(statement(&[READ, WRITE].concat(), write, "/*"));
-    }
-    json!({"Version": "2012-10-17", "Statement": statements})
+    let right = |access| move |bucket: &String| BucketRight { bucket: bucket.clone(), access, mark: None };
+    let readers = read.iter().map(right(BucketAccess::Read));
+    let rights: Vec<_> = readers.chain(write.iter().map(right(BucketAccess::Write))).collect();
+    presets::document(&rights, BucketLife::Open)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use sherd_policy::{Policy, PolicyForm};
 
     use super::*;
@@ -84,9 +57,12 @@ mod tests {
         let document = of_buckets(&["logs".to_owned()], &["a".to_owned(), "b".to_owned()]);
         Policy::parse(document.to_string().as_bytes(), PolicyForm::Identity).expect("a policy");
         let statements = document["Statement"].as_array().expect("a list");
-        assert_eq!(statements[1]["Resource"], json!(["arn:aws:s3:::logs/*"]));
-        assert_eq!(statements[3]["Resource"], json!(["arn:aws:s3:::a/*", "arn:aws:s3:::b/*"]));
-        assert!(!statements[1]["Action"].to_string().contains("Put"));
+        let [readers, writers] = statements.as_slice() else { panic!("{document}") };
+        assert_eq!(readers["Resource"], json!(["arn:aws:s3:::logs/*", "arn:aws:s3:::logs"]));
+        assert_eq!(readers["Action"], json!(BucketAccess::Read.actions()));
+        let buckets = ["arn:aws:s3:::a/*", "arn:aws:s3:::a", "arn:aws:s3:::b/*", "arn:aws:s3:::b"];
+        assert_eq!(writers["Resource"], json!(buckets));
+        assert_eq!(writers["Action"], json!(BucketAccess::Write.actions()));
     }
 
     #[tokio::test]

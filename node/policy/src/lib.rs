@@ -33,6 +33,7 @@ mod policy;
 mod outline;
 mod identity;
 mod rights;
+pub mod presets;
 
 pub use action::{ActionTarget, s3_actions};
 pub use caller::{ACCOUNT, CANONICAL_ID, ROOT_ARN};

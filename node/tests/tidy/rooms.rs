@@ -31,7 +31,7 @@ const HOUSES: [(&str, &str); 15] = [
     ),
     (
         "node/policy",
-        "fuzzing rights identity outline policy public statement condition resource principal principal_text arn \
+        "fuzzing presets rights identity outline policy public statement condition resource principal principal_text arn \
          action_test pattern caller facts key action json form malformed bytes limits",
     ),
     (

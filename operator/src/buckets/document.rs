@@ -1,30 +1,16 @@
-//! Policy documents as a specification has them, and the documents of rights to buckets. The store judges
+//! Policy documents as a specification has them, and those of rights to buckets. The store judges
 //! documents; here is decided only whether one goes beyond the buckets that a namespace may use.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+use sherd_policy::presets::{self, BucketAccess, BucketLife, BucketRight, MARK_KEY};
 
 use crate::api::{Access, BucketGrant};
 use crate::limits;
 
 /// The beginning of every resource of S3.
 const ARN: &str = "arn:aws:s3:::";
-
-/// The condition key of a tag that only root changes: the mark of the bucket of a request.
-const MARK_KEY: &str = "s3:BucketTag/sherd.dev/bucket";
-
-/// A right to a bucket of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BucketRight {
-    /// The bucket's name.
-    pub bucket: String,
-    /// The mark that the bucket has while the right holds: a bucket that another makes of its name later has
-    /// another one. Nothing where the right is to any bucket of the name.
-    pub mark: Option<String>,
-    /// The right.
-    pub access: Access,
-}
 
 /// A document as it is sent: its bytes, and its content where it is JSON.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,9 +53,10 @@ impl PolicyDocument {
     }
 }
 
-/// Returns the policies of rights to buckets, each no longer than IAM takes it. All buckets of one access are
-/// in one statement of each.
+/// Returns the policies of rights to buckets, each no longer than IAM takes it. A bucket's life is its
+/// Bucket's.
 pub fn of_rights(rights: &[BucketRight]) -> Vec<PolicyDocument> {
+    let content = |some: &[BucketRight]| presets::document(some, BucketLife::Kept);
     let mut documents = Vec::new();
     let mut rest = rights;
     while !rest.is_empty() {
@@ -84,62 +71,6 @@ pub fn of_rights(rights: &[BucketRight]) -> Vec<PolicyDocument> {
         rest = others;
     }
     documents
-}
-
-fn content(rights: &[BucketRight]) -> Value {
-    // The bucket's life is its Bucket's. Nothing can allow what is denied here.
-    const DENIED: [&str; 5] =
-        ["s3:CreateBucket", "s3:DeleteBucket", "s3:PutBucketTagging", "s3:TagResource", "s3:UntagResource"];
-    let arn = |right: &&BucketRight| format!("{ARN}{}", right.bucket);
-    let mut statements = Vec::new();
-    for access in [Access::Read, Access::Write, Access::Admin] {
-        for is_marked in [true, false] {
-            let of_both = |right: &&BucketRight| right.access == access && right.mark.is_some() == is_marked;
-            let of_access: Vec<&BucketRight> = rights.iter().filter(of_both).collect();
-            if of_access.is_empty() {
-                continue;
-            }
-            let resources = of_access.iter().map(arn).flat_map(|bucket| [format!("{bucket}/*"), bucket]);
-            let resources: Vec<String> = resources.collect();
-            let mut statement = json!({"Effect": "Allow", "Action": actions(access), "Resource": resources});
-            let marks: Vec<&String> = of_access.iter().filter_map(|right| right.mark.as_ref()).collect();
-            if is_marked {
-                statement["Condition"] = json!({"StringEquals": {MARK_KEY: marks}});
-            }
-            statements.push(statement);
-        }
-    }
-    let buckets: Vec<String> = rights.iter().map(|right| arn(&right)).collect();
-    statements.push(json!({"Effect": "Deny", "Action": DENIED, "Resource": buckets}));
-    json!({"Version": "2012-10-17", "Statement": statements})
-}
-
-fn actions(access: Access) -> Vec<&'static str> {
-    const READ: [&str; 9] = [
-        "s3:ListBucket",
-        "s3:ListBucketVersions",
-        "s3:GetBucketLocation",
-        "s3:GetObject",
-        "s3:GetObjectVersion",
-        "s3:GetObjectTagging",
-        "s3:GetObjectVersionTagging",
-        "s3:GetObjectAttributes",
-        "s3:GetObjectVersionAttributes",
-    ];
-    const WRITE: [&str; 7] = [
-        "s3:ListBucketMultipartUploads",
-        "s3:PutObject",
-        "s3:DeleteObject",
-        "s3:PutObjectTagging",
-        "s3:DeleteObjectTagging",
-        "s3:AbortMultipartUpload",
-        "s3:ListMultipartUploadParts",
-    ];
-    match access {
-        Access::Read => READ.to_vec(),
-        Access::Write => [READ.as_slice(), &WRITE].concat(),
-        Access::Admin => vec!["s3:*"],
-    }
 }
 
 /// Judges whether a document grants nothing beyond buckets that are rights, and returns it so that what it
@@ -219,6 +150,16 @@ fn demand(statement: &mut Map<String, Value>, marks: &BTreeSet<&String>) -> Resu
     condition.insert("StringEquals".to_owned(), Value::Object(equals));
     statement.insert("Condition".to_owned(), Value::Object(condition));
     Ok(())
+}
+
+impl From<Access> for BucketAccess {
+    fn from(access: Access) -> Self {
+        match access {
+            Access::Read => Self::Read,
+            Access::Write => Self::Write,
+            Access::Admin => Self::Admin,
+        }
+    }
 }
 
 /// A grant in words.

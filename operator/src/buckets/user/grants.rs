@@ -10,11 +10,12 @@ use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt as _};
 use parking_lot::Mutex;
+use sherd_policy::presets::BucketRight;
 
 use crate::api::{AccessReason, Bucket, BucketGrant, BucketUser};
 use crate::buckets::bucket::plan;
 use crate::buckets::cluster::UsableCluster;
-use crate::buckets::document::{BucketRight, grant_text};
+use crate::buckets::document::grant_text;
 use crate::buckets::namespace;
 use crate::buckets::validate::{allows, is_bucket_name, is_right};
 use crate::calls::{CallError, s3};
@@ -94,7 +95,7 @@ async fn bucket_of(
     }
     let found = match (&grant.name, &grant.bucket_ref) {
         (Some(name), _) if usable.any_bucket => {
-            return Ok(Ok(Ok(BucketRight { bucket: name.clone(), mark: None, access: grant.access })));
+            return Ok(Ok(Ok(BucketRight { bucket: name.clone(), mark: None, access: grant.access.into() })));
         }
         (Some(name), _) => Ok(by_name(context, user, name).await?),
         (None, Some(reference)) => {
@@ -114,7 +115,7 @@ async fn bucket_of(
             Err(error) => return Ok(Err(error)),
         };
         if let Some(mark) = plan::own_mark(&bucket, &uid, &tags) {
-            return Ok(Ok(Ok(BucketRight { bucket: name, mark: Some(mark), access: grant.access })));
+            return Ok(Ok(Ok(BucketRight { bucket: name, mark: Some(mark), access: grant.access.into() })));
         }
     }
     Ok(Ok(Err(if let Some(name) = &grant.name {
