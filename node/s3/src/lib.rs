@@ -1,6 +1,6 @@
 //! The S3 surface: from an HTTP request to a call on the store, and back.
 //!
-//! A request passes `protocol` (limits, address, signature, body), is named by the one table in `operations`,
+//! A request passes `protocol` (limits, address, signature, body), is named by the one table in `operation`,
 //! and is run by the table's handler, which reads it as a `request` and writes an `answer`. The crate
 //! `front` verifies the caller, `access` decides whether they may. s3s gives the types of documents, their
 //! XML, and the type of an answer's body.
@@ -16,15 +16,15 @@ pub mod protocol;
 mod body;
 pub mod error;
 mod gateway;
+mod head;
 mod header;
 mod location;
 pub mod names;
-pub mod operations;
+pub mod operation;
 mod owner;
 pub mod request;
 #[cfg(test)]
 mod surface;
-pub mod unserved;
 
 mod bucket;
 mod multipart;

@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use crate::record::Recording;
 use sherd_s3::answer::{self, Response};
 use sherd_s3::error::Outcome;
-use sherd_s3::operations::{AccountBlockLookup, BucketLookup, Operation, Operations};
+use sherd_s3::operation::{AccountBlockLookup, BucketLookup, Operation, Operations};
 use sherd_s3::protocol::checksum::DeclaredChecksum;
 use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::refusal::Refusal;

@@ -12,7 +12,7 @@ use sherd_front::callers::{AccessKey, Credential, Credentials, KeyLookup};
 use sherd_policy::{Identity, Policy, PolicyForm, UserIdentity};
 use sherd_s3::answer::Response;
 use sherd_s3::error::Outcome;
-use sherd_s3::operations::{AccountBlockLookup, BucketLookup, Operation, Operations};
+use sherd_s3::operation::{AccountBlockLookup, BucketLookup, Operation, Operations};
 use sherd_s3::protocol::Limits;
 use sherd_s3::request::Request;
 use sherd_signature::Secret;

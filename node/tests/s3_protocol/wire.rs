@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use sha2::{Digest as _, Sha256};
 use sherd_core::env::Clock;
 use sherd_front::callers::{Credentials, StaticCredentials};
-use sherd_s3::operations::Operations;
+use sherd_s3::operation::Operations;
 use sherd_s3::protocol::{Config, Limits, Protocol, UnsupportedAcl};
 use sherd_signature::Secret;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

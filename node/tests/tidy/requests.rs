@@ -38,7 +38,7 @@ fn without_lifetime(text: &str) -> Option<&str> {
 
 /// Operations of S3 that production code names outside the folder of their table.
 pub(crate) fn operations_outside(source: &Source) -> Vec<usize> {
-    let of_table = source.path.split('/').any(|part| matches!(part, "operation" | "operations"));
+    let of_table = source.path.split('/').any(|part| part == "operation");
     let code = &source.production;
     let is_named = |at: &usize| {
         let rest = code[at + "Operation".len()..].strip_prefix("::");
@@ -81,6 +81,6 @@ fn operations_that_are_named_outside_the_table_are_counted() {
     let count = |path: &str| operations_outside(&Source::new(path, text)).len();
     assert_eq!(count("node/s3/src/protocol/a.rs"), 2);
     assert_eq!(count("node/iam/src/a.rs"), 2);
-    assert_eq!(count("node/s3/src/operations/a.rs"), 0);
+    assert_eq!(count("node/s3/src/operation/a.rs"), 0);
     assert_eq!(count("node/s3/src/a/tests.rs"), 0);
 }

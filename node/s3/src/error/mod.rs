@@ -10,6 +10,7 @@ use http::header::{
 use sherd_core::limits::{PART_BYTES_MIN, PUT_BYTES_MAX};
 use sherd_core::record::Attributes;
 
+use super::head::columns::Copies;
 use super::header::{attributes, tagging, timestamp};
 use super::names;
 use super::protocol::checksum;
@@ -69,38 +70,24 @@ impl From<IamError> for Failure {
 /// The result of an operation.
 pub type Outcome<T> = Result<T, Failure>;
 
-/// The owner of the store's errors: an operation that copies fails by its source, and not as a plain read
-/// does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorOwner {
-    /// The request's own.
-    Request,
-    /// Errors of the source of a CopyObject.
-    CopySource,
-    /// Errors of the source of a part.
-    PartSource,
-}
-
-impl ErrorOwner {
-    /// The owner's form of an error.
-    fn failure(self, error: Error) -> Failure {
-        match (self, error) {
-            (Self::PartSource, Error::Invalid(Invalid::Range { size })) => {
-                let message = format!("Range specified is not valid for source object of size: {size}");
-                Refusal::says(Code::InvalidArgument, message).into()
-            }
-            (Self::CopySource | Self::PartSource, Error::NotModified { .. }) => {
-                Error::PreconditionFailed { header: "x-amz-copy-source-If-None-Match" }.into()
-            }
-            (Self::CopySource | Self::PartSource, Error::Invalid(Invalid::TooLarge { .. })) => {
-                let message = format!(
-                    "The specified copy source is larger than the maximum allowable size for a copy source: \
-                     {PUT_BYTES_MAX}"
-                );
-                Refusal::says(Code::InvalidRequest, message).into()
-            }
-            (_, error) => error.into(),
+/// The form of an error of the store that an operation with a source has.
+fn of_copy(copies: Copies, error: Error) -> Failure {
+    match (copies, error) {
+        (Copies::Part, Error::Invalid(Invalid::Range { size })) => {
+            let message = format!("Range specified is not valid for source object of size: {size}");
+            Refusal::says(Code::InvalidArgument, message).into()
         }
+        (Copies::Object | Copies::Part, Error::NotModified { .. }) => {
+            Error::PreconditionFailed { header: "x-amz-copy-source-If-None-Match" }.into()
+        }
+        (Copies::Object | Copies::Part, Error::Invalid(Invalid::TooLarge { .. })) => {
+            let message = format!(
+                "The specified copy source is larger than the maximum allowable size for a copy source: \
+                 {PUT_BYTES_MAX}"
+            );
+            Refusal::says(Code::InvalidRequest, message).into()
+        }
+        (_, error) => error.into(),
     }
 }
 
@@ -108,12 +95,12 @@ impl ErrorOwner {
 pub(super) fn answer(
     release_grace: Duration,
     request_id: RequestId,
-    owner: ErrorOwner,
+    copies: Copies,
     failure: Failure,
 ) -> Refusal {
     let failure = match failure {
         Failure::Request(refusal) => return refusal,
-        Failure::Store(error) => owner.failure(error),
+        Failure::Store(error) => of_copy(copies, error),
     };
     match failure {
         Failure::Request(refusal) => refusal,

@@ -217,23 +217,23 @@ fn what_broke_inside_stays_inside() {
 #[test]
 fn an_operation_fails_with_its_own_answer_or_with_the_stores() {
     let id = RequestId::from_u64(1);
-    let refused = answer(GRACE, id, ErrorOwner::Request, Refusal::new(Code::InvalidTag).into());
+    let refused = answer(GRACE, id, Copies::Nothing, Refusal::new(Code::InvalidTag).into());
     assert_eq!(refused.code, Code::InvalidTag);
-    let failed = answer(GRACE, id, ErrorOwner::Request, Failure::Store(Error::Full));
+    let failed = answer(GRACE, id, Copies::Nothing, Failure::Store(Error::Full));
     assert_eq!(failed.code, Code::InsufficientStorage);
 }
 
 #[test]
 fn a_copy_fails_by_its_source() {
-    let said = |owner, error: Error| answer(GRACE, RequestId::from_u64(1), owner, error.into()).code;
-    for owner in [ErrorOwner::CopySource, ErrorOwner::PartSource] {
+    let said = |copies, error: Error| answer(GRACE, RequestId::from_u64(1), copies, error.into()).code;
+    for copies in [Copies::Object, Copies::Part] {
         let error =
             Error::NotModified { etag: String::new(), modified_ms: 0, attributes: Attributes::default() };
-        assert_eq!(said(owner, error), Code::PreconditionFailed);
-        assert_eq!(said(owner, Invalid::TooLarge { size: 2, max: 1 }.into()), Code::InvalidRequest);
-        assert_eq!(said(owner, Error::Full), Code::InsufficientStorage);
+        assert_eq!(said(copies, error), Code::PreconditionFailed);
+        assert_eq!(said(copies, Invalid::TooLarge { size: 2, max: 1 }.into()), Code::InvalidRequest);
+        assert_eq!(said(copies, Error::Full), Code::InsufficientStorage);
     }
     let range = || Error::from(Invalid::Range { size: 5 });
-    assert_eq!(said(ErrorOwner::CopySource, range()), Code::InvalidRange);
-    assert_eq!(said(ErrorOwner::PartSource, range()), Code::InvalidArgument);
+    assert_eq!(said(Copies::Object, range()), Code::InvalidRange);
+    assert_eq!(said(Copies::Part, range()), Code::InvalidArgument);
 }

@@ -37,7 +37,7 @@ use sherd_store::object::{self as store, BucketRef, BucketView, ObjectName};
 use crate::answer::{self, Response};
 use crate::error::Outcome;
 use crate::header::{document, tagging};
-use crate::operations::{AccountBlockLookup, BucketLookup, Operation, Operations};
+use crate::operation::{AccountBlockLookup, BucketLookup, Operation, Operations};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::{Config, Limits, Protocol, UnsupportedAcl};

@@ -20,8 +20,8 @@ use sherd_signature::query::Query;
 
 use crate::bucket::settings::AccessControlList;
 use crate::bucket::token::{self, ListingKind};
-use crate::operations::classify::classify;
-use crate::protocol::address::Level;
+use crate::operation::route::route;
+use crate::protocol::address::{Address, Level};
 use crate::protocol::checksum::{ALGORITHMS, of_object};
 use crate::{
     header::attributes, header::checksum, header::conditions, header::copy_source, header::document,
@@ -129,7 +129,9 @@ fn queries(text: &str) {
     for method in [http::Method::GET, http::Method::PUT, http::Method::POST, http::Method::DELETE] {
         for level in [Level::Service, Level::Bucket, Level::Object] {
             for copies in [false, true] {
-                if let Ok(operation) = classify(&method, level, &query, copies) {
+                let (bucket, key) = ("bucket".to_owned(), String::new());
+                let address = Address { host_bucket: None, level, bucket, key };
+                if let Ok(operation) = route(&method, &address, &query, copies) {
                     assert!(!operation.name().is_empty());
                 }
             }

@@ -163,7 +163,7 @@ mod tests {
     use sherd_core::record::ChecksumBytes;
 
     use super::*;
-    use crate::operations::Operation;
+    use crate::operation::Operation;
     use crate::protocol::acl::UnsupportedAcl;
     use crate::protocol::feature;
 
@@ -190,8 +190,12 @@ mod tests {
     fn a_whole_object_may_have_a_composite_checksum() {
         let whole = |value: &str| {
             let headers = headers_of("x-amz-checksum-crc32", value);
-            let declared =
-                feature::check(&headers, Operation::CompleteMultipartUpload, false, UnsupportedAcl::Refuse)?;
+            let declared = feature::check(
+                &headers,
+                Operation::CompleteMultipartUpload.columns(),
+                false,
+                UnsupportedAcl::Refuse,
+            )?;
             announced_whole(declared)
         };
         assert_eq!(whole("AAAAAA==").unwrap(), Some(crc32()));

@@ -10,30 +10,29 @@ use super::acl::{self, UnsupportedAcl};
 use crate::access::facts::{FactKinds, TAGGING_DIRECTIVE};
 use crate::access::limits::ACTIONS_MAX;
 use crate::access::{READ_OBJECT, of_version};
-use crate::operations::{Operation, ResourceKind};
+use crate::head::columns::{Columns, Copies, DocumentSays, Makes, ResourceKind, VERSION_ID};
 use crate::request::Target;
 
 /// The actions of a request. Those on the keys of a document are judged where the document is read, that on
 /// the source of a copy where the source is named.
 pub(super) fn of(
-    operation: Operation,
+    columns: &Columns,
     headers: &HeaderMap,
     query: &Query<'_>,
     lists: UnsupportedAcl,
 ) -> [Option<&'static str>; ACTIONS_MAX] {
-    let row = operation.row();
-    if row.resource == ResourceKind::EachKey {
+    if columns.resource == ResourceKind::EachKey {
         return [None; ACTIONS_MAX];
     }
-    let names_version = query.has("versionId") && !writes_object(operation);
-    let [read, acl, ownership] = further(operation, headers, lists);
+    let names_version = query.has(VERSION_ID) && !columns.makes_object();
+    let [read, acl, ownership] = further(columns, headers, lists);
     let named = |action| of_version(action, names_version);
-    [Some(named(row.action)), read.map(named), acl, ownership]
+    [Some(named(columns.action)), read.map(named), acl, ownership]
 }
 
 /// The resource that a request is judged about.
-pub(super) fn resource_of(operation: Operation, target: &Target) -> Resource<'_> {
-    match operation.row().resource {
+pub(super) fn resource_of<'a>(columns: &Columns, target: &'a Target) -> Resource<'a> {
+    match columns.resource {
         ResourceKind::Service => Resource::Service,
         ResourceKind::Bucket | ResourceKind::EachKey => Resource::Bucket(target.bucket_name()),
         ResourceKind::Object => Resource::Object(target.bucket_name(), target.key()),
@@ -43,86 +42,37 @@ pub(super) fn resource_of(operation: Operation, target: &Target) -> Resource<'_>
 /// The actions that parts of a request need: GetObjectAttributes reads the object, a comparison with an
 /// entity tag shows what the object's is, and access control lists and ownership have actions of their own. A
 /// list that is ignored does nothing that needs a right.
-fn further(operation: Operation, headers: &HeaderMap, lists: UnsupportedAcl) -> [Option<&'static str>; 3] {
-    let compares = match operation {
-        Operation::GetObjectAttributes => true,
-        Operation::PutObject
-        | Operation::CopyObject
-        | Operation::CompleteMultipartUpload
-        | Operation::DeleteObject => headers.get(IF_MATCH).is_some_and(|etag| etag != "*"),
-        _ => false,
-    };
-    let acl = match operation {
-        Operation::CreateBucket => Some("s3:PutBucketAcl"),
-        operation => writes_object(operation).then_some("s3:PutObjectAcl"),
+fn further(columns: &Columns, headers: &HeaderMap, lists: UnsupportedAcl) -> [Option<&'static str>; 3] {
+    let compares = || columns.conditions && headers.get(IF_MATCH).is_some_and(|etag| etag != "*");
+    let acl = match columns.makes {
+        Makes::Bucket => Some("s3:PutBucketAcl"),
+        Makes::Object => Some("s3:PutObjectAcl"),
+        Makes::Nothing => None,
     };
     let brings_acl = || lists == UnsupportedAcl::Refuse && acl::is_sent(headers);
-    let owns = operation == Operation::CreateBucket && headers.contains_key("x-amz-object-ownership");
+    let owns = columns.makes == Makes::Bucket && headers.contains_key("x-amz-object-ownership");
     [
-        compares.then_some(READ_OBJECT),
+        (columns.reads_object || compares()).then_some(READ_OBJECT),
         acl.filter(|_| brings_acl()),
         owns.then_some("s3:PutBucketOwnershipControls"),
     ]
 }
 
-/// Whether an operation writes an object with what its head says of it. It names no version that is
-/// there.
-const fn writes_object(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::PutObject
-            | Operation::PostObject
-            | Operation::CopyObject
-            | Operation::CreateMultipartUpload
-    )
-}
-
 /// The kinds of facts that a request has by what it does.
-pub(super) fn fact_kinds(operation: Operation, headers: &HeaderMap) -> FactKinds {
-    let lists = matches!(
-        operation,
-        Operation::ListObjects | Operation::ListObjectsV2 | Operation::ListObjectVersions
-    );
-    let copies = matches!(operation, Operation::CopyObject | Operation::UploadPartCopy);
-    let creates = match operation {
-        Operation::PutObject
-        | Operation::PostObject
-        | Operation::CopyObject
-        | Operation::CompleteMultipartUpload => Some(true),
-        Operation::CreateMultipartUpload | Operation::UploadPart | Operation::UploadPartCopy => Some(false),
-        _ => None,
-    };
+pub(super) fn fact_kinds(columns: &Columns, headers: &HeaderMap) -> FactKinds {
     // By the operation first: the headers of a copy mean nothing to others, which may have them, too.
-    let keeps_tags = operation == Operation::CopyObject
+    let keeps_tags = columns.copies == Copies::Object
         && headers.get(TAGGING_DIRECTIVE).is_none_or(|directive| directive != "REPLACE");
-    let has_document = matches!(operation, Operation::CreateBucket | Operation::PutObjectTagging);
+    let says = columns.document_says;
     FactKinds {
-        lists,
-        copies,
-        creates,
-        guards: operation.takes_conditions(),
-        has_existing_tags: is_of_existing_object(operation),
-        has_document: has_document || keeps_tags,
-        tags_bucket: matches!(operation, Operation::CreateBucket | Operation::PutBucketTagging),
+        lists: columns.lists_keys,
+        copies: columns.is_copy(),
+        creates: columns.creates,
+        guards: columns.conditions,
+        has_existing_tags: columns.existing_object,
+        has_document: keeps_tags || matches!(says, DocumentSays::ObjectTags | DocumentSays::NewBucket),
+        tags_bucket: matches!(says, DocumentSays::BucketTags | DocumentSays::NewBucket),
     }
-}
-
-/// Whether an operation is about an object that has to be there: whose tags count, and which is not shown to
-/// be missing to a caller who may not list its bucket.
-pub(super) const fn is_of_existing_object(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::GetObject
-            | Operation::HeadObject
-            | Operation::GetObjectAttributes
-            | Operation::GetObjectAcl
-            | Operation::PutObjectAcl
-            | Operation::GetObjectTagging
-            | Operation::PutObjectTagging
-            | Operation::DeleteObjectTagging
-            | Operation::GetObjectRetention
-            | Operation::GetObjectLegalHold
-    )
 }
 
 #[cfg(test)]
@@ -133,6 +83,7 @@ mod tests {
     use super::*;
     use crate::access::Access;
     use crate::access::facts::{DocumentFacts, Facts};
+    use crate::operation::Operation;
 
     /// Headers that conditions name, each with its key.
     const HEADERS: &[(&str, &str)] = &[
@@ -218,8 +169,9 @@ mod tests {
         let keys: Vec<_> = HEADERS.iter().map(|(_, key)| *key).chain(OTHERS.iter().copied()).collect();
         for key in keys {
             let access = Access::allowed_if(&format!(r#"{{"StringLike":{{"{key}":"*"}}}}"#));
-            for &operation in Operation::ALL {
-                let facts = Facts::of_head(&headers, &query, fact_kinds(operation, &headers));
+            for operation in Operation::served() {
+                let columns = operation.columns();
+                let facts = Facts::of_head(&headers, &query, fact_kinds(columns, &headers));
                 let facts = facts.with_existing_tags(&tags);
                 let facts = match operation {
                     Operation::CreateBucket | Operation::PutBucketTagging => {
@@ -230,12 +182,12 @@ mod tests {
                     }
                     _ => facts,
                 };
-                let resource = match operation.row().resource {
+                let resource = match columns.resource {
                     ResourceKind::Service => Resource::Service,
                     ResourceKind::Bucket | ResourceKind::EachKey => Resource::Bucket("b"),
                     ResourceKind::Object => Resource::Object("b", "k"),
                 };
-                let [Some(action), ..] = of(operation, &headers, &query, UnsupportedAcl::Refuse) else {
+                let [Some(action), ..] = of(columns, &headers, &query, UnsupportedAcl::Refuse) else {
                     continue;
                 };
                 let name = key.trim_start_matches("s3:").trim_start_matches("x-amz-");

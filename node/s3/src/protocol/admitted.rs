@@ -12,7 +12,8 @@ use sherd_signature::query::Query;
 use sherd_store::machine::budget::Share;
 
 use crate::access::Access;
-use crate::operations::{BodyUse, Operation};
+use crate::head::columns::{BodyUse, Columns};
+use crate::operation::Operation;
 use crate::request::{RequestBody, Target};
 
 use super::body::BodyOutcome;
@@ -64,15 +65,15 @@ pub(super) fn declared_length(headers: &HeaderMap, is_framed: bool) -> Result<Op
 }
 
 /// Refuses a body that is longer than those of its kind may be.
-pub(super) fn check_length(length: u64, operation: Operation, limits: &Limits) -> Result<(), Refusal> {
-    let body_use = operation.body_use();
+pub(super) fn check_length(length: u64, columns: &Columns, limits: &Limits) -> Result<(), Refusal> {
+    let body_use = columns.body;
     let (max, code) = match body_use {
         BodyUse::Object => (PUT_BYTES_MAX, Code::EntityTooLarge),
         BodyUse::Form => {
             (PUT_BYTES_MAX + FORM_FIELDS_BYTES_MAX as u64 + FORM_REST_BYTES_MAX, Code::EntityTooLarge)
         }
         BodyUse::Xml | BodyUse::Json => {
-            let max = limits.xml_bytes_max.min(operation.document_bytes_max());
+            let max = limits.xml_bytes_max.min(columns.document_bytes_max);
             (max, Code::MaxMessageLengthExceeded)
         }
         BodyUse::None => (UNWANTED_BYTES_MAX, Code::MaxMessageLengthExceeded),

@@ -8,7 +8,7 @@ use sherd_signature::error::AuthError;
 
 use super::address::{Address, BadAddress};
 use super::context::RequestId;
-use crate::operations::Operation;
+use crate::operation::Operation;
 
 /// The name of a caller without a signature.
 const ANONYMOUS: &str = "anonymous";

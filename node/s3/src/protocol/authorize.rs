@@ -29,14 +29,14 @@ use super::refusal::Refusal;
 use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{Access, DELETE_OBJECT, RightsError, of_version};
 use crate::error::{self, Failure};
+use crate::head::columns::{Columns, Makes, ResourceKind};
 use crate::header::copy_source;
 use crate::names;
-use crate::operations::Operation;
 use crate::request::{Request, Target};
 
 /// A request that is to be authorized.
 pub(super) struct AskedOperation<'a> {
-    pub(super) operation: Operation,
+    pub(super) columns: &'static Columns,
     pub(super) headers: &'a HeaderMap,
     pub(super) query: &'a Query<'a>,
     pub(super) source: Source,
@@ -48,7 +48,7 @@ pub(super) struct AskedOperation<'a> {
 
 impl AskedOperation<'_> {
     fn facts(&self) -> Facts<'_> {
-        let kinds = actions::fact_kinds(self.operation, self.headers);
+        let kinds = actions::fact_kinds(self.columns, self.headers);
         let facts = Facts::of_head(self.headers, self.query, kinds);
         self.form_tags.map_or(facts, |tags| facts.with_document(DocumentFacts::Tags(tags)))
     }
@@ -65,7 +65,7 @@ impl Inner {
         asked: AskedOperation<'_>,
         target: &mut Result<Target, Refusal>,
     ) -> Result<Access, Refusal> {
-        let operation = asked.operation;
+        let columns = asked.columns;
         let mut access = Access::new(Arc::clone(&self.authorizer), caller, asked.source, asked.asked_ms);
         if access.caller().is_anonymous() {
             access = access.in_account(self.operations.account_block().await.map_err(|_| unavailable())?);
@@ -76,16 +76,16 @@ impl Inner {
             Err(_) if is_roots => return Ok(access),
             Err(refusal) => return Err(refusal.clone()),
         };
-        let has_view = operation.row().has_view;
+        let has_view = columns.has_view;
         let rights = match target.bucket_mut() {
             // A bucket's policy has no say in its creation, and never keeps root from the policy itself.
-            Some(_) if operation == Operation::CreateBucket => {
+            Some(_) if columns.makes == Makes::Bucket => {
                 self.is_still_caller(&mut access).await?;
                 Ok(access.in_no_bucket())
             }
-            Some(_) if is_roots && is_of_policy(operation) => Ok(access),
+            Some(_) if is_roots && columns.stays_roots => Ok(access),
             Some(bucket) => {
-                let source = copied_bucket(operation, asked.headers);
+                let source = copied_bucket(columns, asked.headers);
                 let found = self.bucket_of(&mut access, bucket.name(), source.as_ref()).await?;
                 let rights = access.clone().in_bucket(&found);
                 if has_view {
@@ -107,11 +107,11 @@ impl Inner {
         // As at S3, a caller who may delete nothing is answered for each key, where its document takes no
         // room while it arrives.
         let is_refused_whole = || access.caller().is_anonymous() || !is_short(asked.headers);
-        if operation == Operation::DeleteObjects && is_refused_whole() {
+        if columns.resource == ResourceKind::EachKey && is_refused_whole() {
             access.check_any([DELETE_OBJECT, of_version(DELETE_OBJECT, true)], target.bucket_name())?;
         }
-        let resource = actions::resource_of(operation, target);
-        let actions = actions::of(operation, asked.headers, asked.query, self.unsupported_acl);
+        let resource = actions::resource_of(columns, target);
+        let actions = actions::of(columns, asked.headers, asked.query, self.unsupported_acl);
         access.judge(actions, resource, asked.facts())?;
         Ok(access)
     }
@@ -176,11 +176,7 @@ impl Inner {
     ///
     /// # Errors
     /// AccessDenied, and what the read of the tags fails by.
-    pub(super) async fn settle(
-        &self,
-        operation: Operation,
-        request: &mut Request<'_>,
-    ) -> Result<(), Failure> {
+    pub(super) async fn settle(&self, columns: &Columns, request: &mut Request<'_>) -> Result<(), Failure> {
         let Request { target, query, headers, access, .. } = request;
         let Target::Object(name) = &*target else { return Ok(()) };
         let (tags, is_missing): (Vec<Tag>, _) = match self.operations.tags(name).await {
@@ -188,8 +184,8 @@ impl Inner {
             Err(missing @ Error::Missing(MissingResource::Key)) => (Vec::new(), Some(missing)),
             Err(error) => return Err(error.into()),
         };
-        let facts = Facts::of_head(headers, query, actions::fact_kinds(operation, headers));
-        access.settle(actions::resource_of(operation, target), facts.with_existing_tags(&tags))?;
+        let facts = Facts::of_head(headers, query, actions::fact_kinds(columns, headers));
+        access.settle(actions::resource_of(columns, target), facts.with_existing_tags(&tags))?;
         match is_missing {
             Some(missing) => Err(access.shown(target.bucket_name(), missing)?.into()),
             None => Ok(()),
@@ -228,10 +224,9 @@ pub(super) fn target_of(headers: &HeaderMap, address: &mut Address) -> Result<Ta
 }
 
 /// The bucket that an operation copies from.
-fn copied_bucket(operation: Operation, headers: &HeaderMap) -> Option<ObjectKey> {
-    let copies = matches!(operation, Operation::CopyObject | Operation::UploadPartCopy);
+fn copied_bucket(columns: &Columns, headers: &HeaderMap) -> Option<ObjectKey> {
     // A source that cannot be read is refused by the operation.
-    let source = copies.then(|| copy_source::of(headers).ok()).flatten()?;
+    let source = columns.is_copy().then(|| copy_source::of(headers).ok()).flatten()?;
     Some(source.name.bucket.into_name())
 }
 
@@ -240,12 +235,4 @@ fn is_short(headers: &HeaderMap) -> bool {
     let bytes = |name: &str| headers.get(name).map(|value| value.to_str().ok()?.parse::<u64>().ok());
     let lengths = [bytes(CONTENT_LENGTH.as_str()), bytes(DECODED_LENGTH)];
     lengths.into_iter().flatten().all(|bytes| bytes.is_some_and(|bytes| bytes <= SHORT_DOCUMENT_BYTES_MAX))
-}
-
-/// Whether an operation is one on the bucket's policy itself: no policy takes these from root.
-const fn is_of_policy(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::GetBucketPolicy | Operation::PutBucketPolicy | Operation::DeleteBucketPolicy
-    )
 }

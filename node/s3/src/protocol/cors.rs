@@ -30,7 +30,7 @@ use super::address::{Address, BadAddress, Level};
 use super::code::Code;
 use super::refusal::Refusal;
 use crate::names;
-use crate::operations::Operations;
+use crate::operation::Operations;
 
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 const TRUE: HeaderValue = HeaderValue::from_static("true");

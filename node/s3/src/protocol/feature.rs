@@ -15,7 +15,7 @@ use super::acl::{self, UnsupportedAcl};
 use super::checksum::{self, DeclaredChecksum};
 use super::code::Code;
 use super::refusal::Refusal;
-use crate::operations::Operation;
+use crate::head::columns::{ChecksumUse, Columns, Makes};
 use crate::owner;
 
 fn not_implemented(name: &str) -> Refusal {
@@ -23,22 +23,22 @@ fn not_implemented(name: &str) -> Refusal {
         .with("Header", name)
 }
 
-/// Checks every `x-amz-*` header of a request for `operation`, whose body is followed by a trailer or not.
-/// `lists` says how access control lists are treated.
+/// Checks every `x-amz-*` header of a request for the operation of these columns, whose body is followed by a
+/// trailer or not. `lists` says how access control lists are treated.
 ///
 /// # Errors
 /// [`Refusal`]: `NotImplemented` for features that are lacking, `MetadataTooLarge`, and
 /// `InvalidRequest` for checksums that contradict each other.
 pub fn check(
     headers: &HeaderMap,
-    operation: Operation,
+    columns: &Columns,
     has_trailer: bool,
     lists: UnsupportedAcl,
 ) -> Result<DeclaredChecksum, Refusal> {
     let mut declared = DeclaredChecksum::default();
     let mut metadata_bytes = 0;
     let mut asked = None;
-    let is_read = operation.is_read();
+    let is_read = columns.is_read();
     for (name, value) in headers {
         let Some(rest) = name.as_str().strip_prefix("x-amz-") else { continue };
         if let Some(key) = rest.strip_prefix("meta-") {
@@ -48,7 +48,7 @@ pub fn check(
         } else if rest.starts_with("checksum-") && !is_about_checksums(rest) {
             let algorithm = checksum::of_header(name.as_str());
             let algorithm = algorithm.ok_or_else(|| not_implemented(name.as_str()))?;
-            let value = value_of(algorithm, value, operation)?;
+            let value = value_of(algorithm, value, columns)?;
             if declared.header.replace(algorithm).is_some() {
                 return Err(several_checksums());
             }
@@ -59,10 +59,10 @@ pub fn check(
             asked = Some(value);
         } else if matches!(rest, "expected-bucket-owner" | "source-expected-bucket-owner") {
             check_owner(value)?;
-        } else if rest == "account-id" && operation.is_of_account() {
+        } else if rest == "account-id" && columns.is_of_account() {
             check_account(value)?;
         } else if lists == UnsupportedAcl::Refuse || !acl::is_list(rest) {
-            judge(rest, value, operation)?;
+            judge(rest, value, columns)?;
         }
     }
     if headers.get_all("x-amz-trailer").iter().nth(1).is_some() {
@@ -79,7 +79,7 @@ pub fn check(
         return Err(Refusal::new(Code::MalformedTrailerError));
     }
     if !is_read {
-        check_asked(asked, &declared, operation)?;
+        check_asked(asked, &declared, columns.checksum)?;
     }
     if metadata_bytes > METADATA_BYTES_MAX {
         return Err(Refusal::new(Code::MetadataTooLarge)
@@ -106,10 +106,10 @@ fn is_about_checksums(rest: &str) -> bool {
 fn value_of(
     algorithm: ChecksumAlgorithm,
     value: &HeaderValue,
-    operation: Operation,
+    columns: &Columns,
 ) -> Result<Option<Checksum>, Refusal> {
     let value = value.as_bytes();
-    let checksum = if operation == Operation::CompleteMultipartUpload {
+    let checksum = if columns.checksum == ChecksumUse::JoinedObject {
         // A composite checksum carries the number of its parts.
         let cut = value.iter().position(|byte| *byte == b'-').unwrap_or(value.len());
         checksum::has_shape(algorithm, value.split_at(cut).0).then(|| checksum::of_object(algorithm, value))
@@ -136,19 +136,12 @@ fn trailer(value: &HeaderValue) -> Result<ChecksumAlgorithm, Refusal> {
 fn check_asked(
     asked: Option<&HeaderValue>,
     declared: &DeclaredChecksum,
-    operation: Operation,
+    checksum: ChecksumUse,
 ) -> Result<(), Refusal> {
-    let Some(asked) = asked else { return Ok(()) };
-    if matches!(operation, Operation::CreateMultipartUpload | Operation::CopyObject) {
-        return Ok(());
-    }
-    let carries = matches!(
-        operation,
-        Operation::PutObject | Operation::PostObject | Operation::UploadPart | Operation::DeleteObjects
-    );
+    let Some(asked) = asked.filter(|_| checksum != ChecksumUse::Wish) else { return Ok(()) };
     let found = declared.header.or(declared.trailer);
     match found {
-        None if carries => Err(Refusal::says(
+        None if checksum == ChecksumUse::RequiredOfBody => Err(Refusal::says(
             Code::InvalidRequest,
             "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer \
              headers were found.",
@@ -182,13 +175,13 @@ fn check_account(account: &HeaderValue) -> Result<(), Refusal> {
 enum Treatment {
     /// Read by this layer or by the operations, or of no consequence.
     Taken,
-    /// Read by these operations. Other writes refuse it, and reads ignore it.
-    TakenBy(&'static [Operation]),
+    /// Read by the operations whose row names it. Other writes refuse it, and reads ignore it.
+    TakenWhereNamed,
     /// Taken by writes with these values, which ask for no feature, and refused with any other; ignored by
     /// reads.
     WrittenAs(&'static [&'static str]),
     /// Taken or refused by writes, with an error of its own; ignored by reads.
-    Judged(fn(Operation, &HeaderValue) -> Result<(), Refusal>),
+    Judged(fn(&Columns, &HeaderValue) -> Result<(), Refusal>),
     /// Refused by reads and writes: it changes what a read is answered.
     Refused,
 }
@@ -207,7 +200,7 @@ const HEADERS: &[(&str, Treatment)] = &[
     // Names the client's call, see `ClientCall`.
     ("client-token", Treatment::Taken),
     // It confirms what is never refused: root can always read, put and delete the policy.
-    ("confirm-remove-self-bucket-access", Treatment::TakenBy(&[Operation::PutBucketPolicy])),
+    ("confirm-remove-self-bucket-access", Treatment::TakenWhereNamed),
     ("copy-source", Treatment::Taken),
     ("copy-source-if-match", Treatment::Taken),
     ("copy-source-if-none-match", Treatment::Taken),
@@ -222,15 +215,15 @@ const HEADERS: &[(&str, Treatment)] = &[
     ("optional-object-attributes", Treatment::Taken),
     ("request-payer", Treatment::Taken),
     // A destination that nothing is sent to needs no check.
-    ("skip-destination-validation", Treatment::TakenBy(&[Operation::PutBucketNotificationConfiguration])),
-    ("tagging", Treatment::TakenBy(TAGGED)),
+    ("skip-destination-validation", Treatment::TakenWhereNamed),
+    ("tagging", Treatment::TakenWhereNamed),
     ("tagging-directive", Treatment::Taken),
-    ("website-redirect-location", Treatment::TakenBy(MADE)),
+    ("website-redirect-location", Treatment::TakenWhereNamed),
     ("user-agent", Treatment::Taken),
     // Nothing is locked here, so there is nothing to bypass.
     ("bypass-governance-retention", Treatment::Taken),
-    ("acl", Treatment::Judged(|operation, value| acl::canned(value, no_list(operation)))),
-    ("grant-*", Treatment::Judged(|operation, _| Err(Refusal::new(no_list(operation))))),
+    ("acl", Treatment::Judged(|columns, value| acl::canned(value, no_list(columns)))),
+    ("grant-*", Treatment::Judged(|columns, _| Err(Refusal::new(no_list(columns))))),
     ("storage-class", Treatment::Judged(|_, value| storage_class(value.as_bytes()))),
     ("object-ownership", Treatment::Judged(|_, value| acl::ownership(value))),
     ("bucket-object-lock-enabled", Treatment::WrittenAs(&["false", "False", "FALSE"])),
@@ -238,38 +231,32 @@ const HEADERS: &[(&str, Treatment)] = &[
     ("server-side-encryption*", Treatment::Refused),
 ];
 
-/// The operations that make an object, or begin to.
-const MADE: &[Operation] =
-    &[Operation::PutObject, Operation::PostObject, Operation::CopyObject, Operation::CreateMultipartUpload];
-/// The operations whose object can be given tags in a header.
-const TAGGED: &[Operation] = &[Operation::PutObject, Operation::CopyObject, Operation::CreateMultipartUpload];
-
 /// The code for an access control list that gives access to others than the owner.
-fn no_list(operation: Operation) -> Code {
-    match operation {
-        Operation::CreateBucket => Code::InvalidBucketAclWithObjectOwnership,
-        _ => Code::AccessControlListNotSupported,
+const fn no_list(columns: &Columns) -> Code {
+    match columns.makes {
+        Makes::Bucket => Code::InvalidBucketAclWithObjectOwnership,
+        Makes::Nothing | Makes::Object => Code::AccessControlListNotSupported,
     }
 }
 
-/// Judges a header of a request for `operation`, named without its `x-amz-`.
+/// Judges a header of a request, named without its `x-amz-`.
 ///
 /// # Errors
 /// NotImplemented, or the error of its own.
-fn judge(rest: &str, value: &HeaderValue, operation: Operation) -> Result<(), Refusal> {
+fn judge(rest: &str, value: &HeaderValue, columns: &Columns) -> Result<(), Refusal> {
     let row = HEADERS.iter().find(|(name, _)| match name.strip_suffix('*') {
         Some(start) => rest.starts_with(start),
         None => *name == rest,
     });
-    let is_read = operation.is_read();
+    let is_read = columns.is_read();
     let is_taken = match row {
         None => is_read,
         Some((_, Treatment::Taken)) => true,
-        Some((_, Treatment::TakenBy(operations))) => is_read || operations.contains(&operation),
+        Some((name, Treatment::TakenWhereNamed)) => is_read || columns.takes.contains(name),
         Some((_, Treatment::WrittenAs(values))) => {
             is_read || values.iter().any(|taken| taken.as_bytes() == value.as_bytes())
         }
-        Some((_, Treatment::Judged(judge))) => return if is_read { Ok(()) } else { judge(operation, value) },
+        Some((_, Treatment::Judged(judge))) => return if is_read { Ok(()) } else { judge(columns, value) },
         Some((_, Treatment::Refused)) => false,
     };
     if is_taken { Ok(()) } else { Err(not_implemented(&format!("x-amz-{rest}"))) }
@@ -290,13 +277,14 @@ pub(crate) fn storage_class(value: &[u8]) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Operation;
 
     fn checked(operation: Operation, headers: &[(&'static str, &str)]) -> Result<DeclaredChecksum, Refusal> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a value"));
         }
-        check(&map, operation, has_trailer(headers), UnsupportedAcl::Refuse)
+        check(&map, operation.columns(), has_trailer(headers), UnsupportedAcl::Refuse)
     }
 
     /// Whether the payload of these headers is followed by a trailer.

@@ -43,8 +43,9 @@ use super::form::request::FormRequest;
 use super::inner::Inner;
 use super::limits::FORM_REST_BYTES_MAX;
 use super::refusal::Refusal;
+use crate::head::columns::Columns;
 use crate::header::tagging;
-use crate::operations::Operation;
+use crate::operation::Operation;
 use crate::request::RequestBody;
 
 /// The end of a form behind its last delimiter.
@@ -61,6 +62,7 @@ impl Inner {
     /// Admits or refuses a form.
     pub(super) async fn admit_form<'a, B>(
         &self,
+        operation: Operation,
         head: &Parts,
         body: B,
         query: Query<'a>,
@@ -70,13 +72,13 @@ impl Inner {
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
     {
-        let operation = Operation::PostObject;
+        let columns = operation.columns();
         trace::name_operation(operation.name());
         tracing::Span::current().record("operation", operation.name());
         let delimiter = delimiter_of(&head.headers)?;
         let length = declared_length(&head.headers, false)?;
         let length = length.ok_or_else(|| Refusal::new(Code::MissingContentLength))?;
-        check_length(length, operation, &self.limits)?;
+        check_length(length, columns, &self.limits)?;
         let end_bytes = (delimiter.length() + END.len()) as u64;
         let body = CheckedBody::new(body, BodyArrival::Plain(None), length, self.timeouts());
         let outcome = body.outcome();
@@ -96,7 +98,7 @@ impl Inner {
             None => 0..=PUT_BYTES_MAX,
         };
         trace::name_bucket(&address.bucket);
-        let headers = headers_of(&head.headers, fields, self.unsupported_acl)?;
+        let headers = headers_of(columns, &head.headers, fields, self.unsupported_acl)?;
         let key = checked_key(key);
         let mut target = key
             .clone()
@@ -107,10 +109,9 @@ impl Inner {
         let tags = tagging::of_field(form.tagging.as_deref().unwrap_or_default()).unwrap_or_default();
         let tags = tagging::given(&tags)?;
         let form_tags = Some(tags.as_slice());
-        let asked =
-            AskedOperation { operation, headers: &headers, query: &query, source, asked_ms, form_tags };
+        let asked = AskedOperation { columns, headers: &headers, query: &query, source, asked_ms, form_tags };
         let access = self.authorize(caller, asked, &mut target).await?;
-        let checksum = self.check_features(&headers, operation, false)?;
+        let checksum = self.check_features(&headers, columns, false)?;
         let md5 = declared_md5(&headers)?;
         // Bytes of the file if nothing but the end of the form follows it.
         let expected = length.saturating_sub(start.prelude_bytes + end_bytes);
@@ -207,13 +208,18 @@ fn checked_key(key: &str) -> Result<String, Refusal> {
 }
 
 /// The headers of the object: those that the fields stand for. The request's own say nothing of it.
-fn headers_of(head: &HeaderMap, fields: &FormFields, lists: UnsupportedAcl) -> Result<HeaderMap, Refusal> {
+fn headers_of(
+    columns: &Columns,
+    head: &HeaderMap,
+    fields: &FormFields,
+    lists: UnsupportedAcl,
+) -> Result<HeaderMap, Refusal> {
     let is_given = |name: &str| head.contains_key(name) || fields.get(name).is_some();
     if let Some(name) = OF_OTHER_WRITES.into_iter().find(|name| is_given(name)) {
         return Err(Refusal::new(Code::NotImplemented).with("Header", name));
     }
     let mut headers = fields::headers(fields)?;
-    feature::check(head, Operation::PostObject, false, lists)?;
+    feature::check(head, columns, false, lists)?;
     for (name, value) in head {
         let is_of_object = OF_OBJECT.iter().any(|start| name.as_str().starts_with(start));
         if is_of_object && headers.get(name) != Some(value) {
@@ -281,6 +287,9 @@ mod tests {
         let head = |name: &'static str, value: &'static str| {
             HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().expect("a value"))])
         };
+        let headers_of = |head: &HeaderMap, fields: &FormFields| {
+            super::headers_of(Operation::PostObject.columns(), head, fields, UnsupportedAcl::Refuse)
+        };
         let mut fields = FormFields::default();
         fields.push("X-Amz-Meta-A".to_owned(), "1");
         for (name, value) in [
@@ -289,7 +298,7 @@ mod tests {
             ("x-amz-meta-a", "1"),
             ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
         ] {
-            let headers = headers_of(&head(name, value), &fields, UnsupportedAcl::Refuse).expect(name);
+            let headers = headers_of(&head(name, value), &fields).expect(name);
             assert_eq!(headers.get("x-amz-meta-a").expect("the field"), "1");
             assert!(!headers.contains_key(CONTENT_TYPE));
         }
@@ -302,14 +311,11 @@ mod tests {
             ("if-none-match", "*", Code::NotImplemented),
             ("x-amz-copy-source", "/bucket/k", Code::NotImplemented),
         ] {
-            assert_eq!(
-                headers_of(&head(name, value), &fields, UnsupportedAcl::Refuse).expect_err(name).code,
-                code
-            );
+            assert_eq!(headers_of(&head(name, value), &fields).expect_err(name).code, code);
         }
         fields.push("If-None-Match".to_owned(), "*");
-        let refused = headers_of(&HeaderMap::new(), &fields, UnsupportedAcl::Refuse)
-            .expect_err("a condition that nothing would judge");
+        let refused =
+            headers_of(&HeaderMap::new(), &fields).expect_err("a condition that nothing would judge");
         assert_eq!(refused.code, Code::NotImplemented);
     }
 

@@ -22,7 +22,8 @@ use super::limits::Limits;
 use super::refusal::Refusal;
 use super::room::XmlRoom;
 use crate::access::Authorizer;
-use crate::operations::{Operation, Operations};
+use crate::head::columns::Columns;
+use crate::operation::Operations;
 use sherd_store::machine::quantity::LivePeriod;
 
 /// Configuration of the layer.
@@ -109,10 +110,10 @@ impl Inner {
     pub(super) fn check_features(
         &self,
         headers: &HeaderMap,
-        operation: Operation,
+        columns: &Columns,
         has_trailer: bool,
     ) -> Result<DeclaredChecksum, Refusal> {
-        feature::check(headers, operation, has_trailer, self.unsupported_acl)
+        feature::check(headers, columns, has_trailer, self.unsupported_acl)
     }
 
     /// Returns the times of a body that begins at this moment.

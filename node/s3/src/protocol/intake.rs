@@ -12,7 +12,6 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Uri, Version};
 use http_body::Body as HttpBody;
-use sherd_core::limits::{DELETE_KEYS_MAX, PARTS_MAX};
 use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
 use sherd_core::register::call::ClientCall;
@@ -23,12 +22,11 @@ use sherd_signature::error::AuthError;
 use sherd_signature::payload::PayloadForm;
 use sherd_signature::query::Query;
 
-use crate::operations::classify::{NoOperation, classify};
-use crate::operations::{BodyUse, Operation};
+use crate::head::columns::{BodyUse, ChecksumUse, Columns};
+use crate::operation::Operation;
+use crate::operation::route::{NoOperation, route};
 use crate::request::RequestBody;
-use crate::unserved;
 use sherd_store::machine::budget::Share;
-use sherd_store::observe::metrics::ApiName;
 use sherd_store::observe::trace;
 
 use super::address::{Address, BadAddress};
@@ -79,7 +77,7 @@ struct IntakeBody {
 
 /// The claims of a head that was verified.
 struct Head {
-    operation: Operation,
+    columns: &'static Columns,
     payload: PayloadForm,
     checksum: DeclaredChecksum,
 }
@@ -98,7 +96,7 @@ impl Inner {
         &self,
         request: AddressedRequest<B>,
         uri: &'a Uri,
-        named: &mut ApiName,
+        named: &mut Option<Operation>,
     ) -> Result<AdmittedRequest<'a>, Refusal>
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
@@ -107,20 +105,18 @@ impl Inner {
         let AddressedRequest { proof, mut parts, address, body } = request;
         let query = self.check_head(&parts, uri)?;
         let mut address = address?;
-        let level = address.level;
         let copies = hoisted::contains(&parts.headers, &query, "x-amz-copy-source");
-        let classified = match unserved::by_address(&parts.method, &address) {
-            Some(operation) => Err(NoOperation::Unserved(operation)),
-            None => classify(&parts.method, level, &query, copies),
-        };
-        if let Ok(operation) = &classified {
-            *named = ApiName(operation.name());
+        let routed = route(&parts.method, &address, &query, copies);
+        if let Ok(operation) = &routed {
+            *named = Some(*operation);
             audited::name_operation(&parts.extensions, *operation);
         }
-        if matches!(classified, Ok(Operation::PostObject)) {
+        if let Ok(operation) = routed
+            && operation.columns().body == BodyUse::Form
+        {
             // Its signature is a field of the form: by its head it would only be denied. It has memory of its
             // own, so that the future of every other request is as small as without forms.
-            return Box::pin(self.admit_form(&parts, body, query, address)).await;
+            return Box::pin(self.admit_form(operation, &parts, body, query, address)).await;
         }
         let verified = match proof {
             Proof::Signature => self.verifier.verify(&parts, &query, address.host_bucket.as_deref()).await,
@@ -130,10 +126,11 @@ impl Inner {
         let VerifiedRequest { caller, payload, frames, call_id } = verified?;
         let without_body = hoisted::empty_checksums(&parts.headers, &query);
         hoisted::hoist(&mut parts.headers, &query)?;
-        let operation = served(classified, &caller)?;
+        let operation = served(routed, &caller)?;
         trace::name_operation(operation.name());
         tracing::Span::current().record("operation", operation.name());
-        if operation.body_use() == BodyUse::Object && has_body(&parts.headers) {
+        let columns = operation.columns();
+        if columns.body == BodyUse::Object && has_body(&parts.headers) {
             for name in &without_body {
                 parts.headers.remove(name);
             }
@@ -142,21 +139,21 @@ impl Inner {
         let mut target = target_of(&parts.headers, &mut address);
         let (headers, source) = (&parts.headers, Source::of(&parts.extensions));
         let asked_ms = self.verifier.now_ms();
-        let asked = AskedOperation { operation, headers, query: &query, source, asked_ms, form_tags: None };
+        let asked = AskedOperation { columns, headers, query: &query, source, asked_ms, form_tags: None };
         let access = self.authorize(caller, asked, &mut target).await?;
-        let checksum = self.check_features(&parts.headers, operation, payload.has_trailer())?;
+        let checksum = self.check_features(&parts.headers, columns, payload.has_trailer())?;
         let framing = payload.is_framed().then(|| ChunkedFraming {
             signer: frames,
             trailer: checksum.trailer,
             signed_frame_bytes_max: self.limits.signed_frame_bytes_max,
         });
-        let head = Head { operation, payload, checksum };
+        let head = Head { columns, payload, checksum };
         let taken = self.take_body(&parts.headers, body, &head, framing).await?;
         let IntakeBody { body, outcome, room: document_room, length, md5 } = taken;
         if let Some(outcome) = &outcome {
             outcome.hold(access.caller().revocation());
         }
-        let list_room = self.xml_room.for_list(operation, &query).await?;
+        let list_room = self.xml_room.for_list(columns, &query).await?;
         let call = call_of(&parts.headers, call_id, access.caller(), operation);
         let (checksum, room) = (head.checksum, document_room.or(list_room));
         Ok(AdmittedRequest {
@@ -188,14 +185,14 @@ impl Inner {
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
     {
-        let body_use = head.operation.body_use();
+        let body_use = head.columns.body;
         let is_framed = framing.is_some();
         let length = match declared_length(headers, is_framed)? {
             Some(length) => length,
             None if body_use != BodyUse::Object && body.is_end_stream() => 0,
             None => return Err(Refusal::new(Code::MissingContentLength)),
         };
-        check_length(length, head.operation, &self.limits)?;
+        check_length(length, head.columns, &self.limits)?;
         let digest = (body_use != BodyUse::None).then(|| declared_md5(headers)).transpose()?.flatten();
         let sha256 = match head.payload {
             PayloadForm::Sha256(sha256) => Some(sha256),
@@ -259,9 +256,9 @@ impl Inner {
         check_document(headers, head, &collected, digest)?;
         let room = self.xml_room.for_document(length, xml::growth_max(&collected.bytes)).await?;
         drop(arrival_room);
-        let readable = match head.operation.body_use() {
+        let readable = match head.columns.body {
             BodyUse::Json => collected.bytes,
-            _ => readable(head.operation, collected.bytes, &self.limits)?,
+            _ => readable(head.columns, collected.bytes, &self.limits)?,
         };
         let body = RequestBody::Document(readable);
         Ok(IntakeBody { body, outcome: Some(outcome), room: Some(room), length, md5: digest })
@@ -269,11 +266,11 @@ impl Inner {
 }
 
 /// The operation of a request. A caller without a signature does not learn what is served.
-fn served(classified: Result<Operation, NoOperation>, caller: &Caller) -> Result<Operation, Refusal> {
-    if classified.is_err() && caller.is_anonymous() {
+fn served(routed: Result<Operation, NoOperation>, caller: &Caller) -> Result<Operation, Refusal> {
+    if routed.is_err() && caller.is_anonymous() {
         return Err(AuthError::Anonymous.into());
     }
-    Ok(classified?)
+    Ok(routed?)
 }
 
 fn check_size(parts: &Parts, limits: &Limits) -> Result<(), Refusal> {
@@ -324,7 +321,7 @@ fn check_document(
         }
     }
     // CompleteMultipartUpload carries the object's checksum, not its document's.
-    let header = head.checksum.header.filter(|_| head.operation != Operation::CompleteMultipartUpload);
+    let header = head.checksum.header.filter(|_| head.columns.checksum != ChecksumUse::JoinedObject);
     if let Some(algorithm) = header {
         let declared = headers.get(checksum::header(algorithm)).map_or(&b""[..], HeaderValue::as_bytes);
         check_checksum(algorithm, declared, &collected.bytes)?;
@@ -333,7 +330,7 @@ fn check_document(
         check_checksum(trailer.algorithm, trailer.value.as_bytes(), &collected.bytes)?;
     }
     let is_covered = declared_md5.is_some() || header.is_some() || collected.trailer.is_some();
-    if head.operation.needs_digest() && !is_covered {
+    if head.columns.needs_digest && !is_covered {
         return Err(Refusal::says(
             Code::InvalidRequest,
             "Missing required header for this request: Content-MD5 OR x-amz-checksum-*",
@@ -343,21 +340,18 @@ fn check_document(
 }
 
 /// A document as the parser can read it, once it is what was sent.
-fn readable(operation: Operation, document: Bytes, limits: &Limits) -> Result<Bytes, Refusal> {
+fn readable(columns: &Columns, document: Bytes, limits: &Limits) -> Result<Bytes, Refusal> {
     let bytes_max = usize::try_from(limits.xml_bytes_max).unwrap_or(usize::MAX);
     let plain = xml::with_sections_as_text(document, bytes_max);
-    let readable = if operation == Operation::DeleteObjects {
+    let readable = if columns.names_keys {
         plain.and_then(xml::with_plain_characters)
     } else {
         plain.filter(|document| xml::is_text(document))
     };
     // The parser keeps every element in memory, so they are counted before.
-    let rows_max = match operation {
-        Operation::DeleteObjects => ("Object", DELETE_KEYS_MAX),
-        Operation::CompleteMultipartUpload => ("Part", usize::from(PARTS_MAX)),
-        _ => ("", usize::MAX),
+    let has_few = |document: &Bytes| {
+        columns.counted.is_none_or(|(name, max)| xml::count_elements(document, name, max) <= max)
     };
-    let has_few = |document: &Bytes| xml::count_elements(document, rows_max.0, rows_max.1) <= rows_max.1;
     readable.filter(has_few).ok_or_else(|| Refusal::new(Code::MalformedXML))
 }
 
@@ -377,6 +371,6 @@ fn call_of(
     caller: &Caller,
     operation: Operation,
 ) -> Option<ClientCall> {
-    let id = headers.get(call_id?).filter(|id| operation.takes_conditions() && !id.is_empty())?;
+    let id = headers.get(call_id?).filter(|id| operation.columns().conditions && !id.is_empty())?;
     Some(ClientCall::new(caller.access_key(), operation.name(), id.as_bytes()))
 }

@@ -50,7 +50,7 @@ use sherd_core::env::Clock;
 use sherd_front::callers::Credentials;
 use tracing::Instrument as _;
 
-use crate::operations::Operations;
+use crate::operation::Operations;
 use sherd_store::observe::metrics::ApiName;
 use sherd_store::observe::trace;
 

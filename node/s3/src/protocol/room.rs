@@ -20,7 +20,7 @@ use super::limits::{
     ANSWER_BYTES_MIN, LISTED_ROWS_MAX, ROOM_PATIENCE, SHORT_DOCUMENT_BYTES_MAX, SHORT_EXTRA_BYTES_MAX,
 };
 use super::refusal::Refusal;
-use crate::operations::Operation;
+use crate::head::columns::Columns;
 use sherd_store::machine::budget::{Budget, Share, with_share};
 use sherd_store::machine::reclaim::Reclaim;
 
@@ -82,10 +82,10 @@ impl XmlRoom {
     /// Takes room for the list that an operation makes, if it makes one.
     pub(super) async fn for_list(
         &self,
-        operation: Operation,
+        columns: &Columns,
         query: &Query<'_>,
     ) -> Result<Option<Share>, Refusal> {
-        let Some(rows) = listed_rows(operation, query) else { return Ok(None) };
+        let Some(rows) = listed_rows(columns, query) else { return Ok(None) };
         let share = self.lists.take(in_memory(u64::from(rows) * ROW_BYTES)).await;
         share.map(Some).map_err(|_| Refusal::new(Code::SlowDown))
     }
@@ -113,14 +113,8 @@ fn in_memory(bytes: u64) -> usize {
 }
 
 /// How many rows an operation lists at most.
-fn listed_rows(operation: Operation, query: &Query<'_>) -> Option<u32> {
-    let limit = match operation {
-        Operation::ListObjects | Operation::ListObjectsV2 | Operation::ListObjectVersions => "max-keys",
-        Operation::ListMultipartUploads => "max-uploads",
-        Operation::ListParts => "max-parts",
-        Operation::ListBuckets => "max-buckets",
-        _ => return None,
-    };
+fn listed_rows(columns: &Columns, query: &Query<'_>) -> Option<u32> {
+    let limit = columns.page?;
     let asked = query.pairs().iter().find(|pair| pair.name == limit);
     let asked = asked.and_then(|pair| pair.value().ok()?.parse().ok());
     Some(asked.map_or(LISTED_ROWS_MAX, |rows: u32| rows.clamp(1, LISTED_ROWS_MAX)))
@@ -129,6 +123,7 @@ fn listed_rows(operation: Operation, query: &Query<'_>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Operation;
 
     const ROOM: usize = 64 << 20;
 
@@ -190,7 +185,7 @@ mod tests {
     async fn an_answer_keeps_room_until_its_client_has_it() {
         let room = room(ROOM);
         let query = Query::parse(Some("list-type=2&max-keys=4000")).expect("UTF-8");
-        let list = || room.for_list(Operation::ListObjectsV2, &query);
+        let list = || room.for_list(Operation::ListObjectsV2.columns(), &query);
         let mut answers = Vec::new();
         for _ in 0..6 {
             let share = list().await.expect("4 of 24 MiB each");
@@ -207,7 +202,9 @@ mod tests {
 
     #[test]
     fn a_list_takes_room_for_the_rows_that_it_is_asked_for() {
-        let rows = |operation, query| listed_rows(operation, &Query::parse(Some(query)).expect("UTF-8"));
+        let rows = |operation: Operation, query| {
+            listed_rows(operation.columns(), &Query::parse(Some(query)).expect("UTF-8"))
+        };
         assert_eq!(rows(Operation::ListObjects, "max-keys=1"), Some(1));
         assert_eq!(rows(Operation::ListObjectsV2, "max-keys=x&prefix=a"), Some(1000));
         assert_eq!(rows(Operation::ListMultipartUploads, "uploads&max-uploads=0"), Some(1));

@@ -7,7 +7,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri
 use http_body::Body as HttpBody;
 use s3s::Body;
 
-use super::actions;
 use super::address::{self, Address, BadAddress};
 use super::admitted::AdmittedRequest;
 use super::audited;
@@ -22,9 +21,10 @@ use super::respond::RespondContext;
 use crate::access::facts::AwaitedFacts;
 use crate::answer;
 use crate::error::{self, Failure, Outcome};
+use crate::head::columns::VERSION_ID;
 use crate::header::typed;
 use crate::names;
-use crate::operations::{Operation, VERSION_ID};
+use crate::operation::Operation;
 use crate::request::{Payload, Request};
 use sherd_store::observe::metrics::ApiName;
 
@@ -108,8 +108,10 @@ impl Inner {
         B::Error: Into<TransportError>,
     {
         let expects_continue = request.parts.headers.contains_key(EXPECT);
-        let mut api = ApiName::default();
-        let admitted = match self.admit(request, uri, &mut api).await {
+        let mut named = None;
+        let admitted = self.admit(request, uri, &mut named).await;
+        let api = named.map_or(ApiName::default(), |operation| ApiName(operation.name()));
+        let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(refusal) => {
                 if let Some((kind, name)) = refusal.lacking() {
@@ -118,7 +120,7 @@ impl Inner {
                     tracing::debug!(code = refusal.code.name(), "refused");
                 }
                 let mut response = asked.refuse(&refusal, Side::Layer);
-                if refusal.is_for_region() || api.0 == Operation::HeadBucket.name() {
+                if refusal.is_for_region() || named.is_some_and(|named| named.columns().says_region) {
                     response.headers_mut().insert(BUCKET_REGION, self.region.clone());
                 }
                 close_if(expects_continue, &mut response);
@@ -151,8 +153,8 @@ impl Inner {
                 (response, None)
             }
             Err(failure) => {
-                let (grace, errors) = (self.operations.release_grace(), operation.row().errors);
-                let refusal = error::answer(grace, asked.request_id, errors, failure);
+                let (grace, copies) = (self.operations.release_grace(), operation.columns().copies);
+                let refusal = error::answer(grace, asked.request_id, copies, failure);
                 (asked.refuse(&refusal, Side::Operation), Some(refusal.code.name()))
             }
         };
@@ -164,13 +166,13 @@ impl Inner {
     /// Runs an operation. One that waits for the tags of its object is judged by them first. Only a caller
     /// who may list the bucket is shown that a key is missing.
     async fn run(&self, operation: Operation, mut request: Request<'_>) -> Outcome<answer::Response> {
-        if request.access.is_unlimited() || !actions::is_of_existing_object(operation) {
+        if request.access.is_unlimited() || !operation.columns().existing_object {
             return self.operations.run(operation, request).await;
         }
         // A change of tags is judged where it is made.
         let waits = request.access.awaited() == AwaitedFacts::Tags;
-        if waits && !matches!(operation, Operation::PutObjectTagging | Operation::DeleteObjectTagging) {
-            Box::pin(self.settle(operation, &mut request)).await?;
+        if waits && !operation.columns().judges_itself {
+            Box::pin(self.settle(operation.columns(), &mut request)).await?;
         }
         let (access, bucket) = (request.access.clone(), request.target.bucket_name().to_owned());
         match self.operations.run(operation, request).await {
@@ -183,14 +185,14 @@ impl Inner {
     /// arrive, the request is judged again: its caller and its bucket may be others by now.
     async fn accept<'a>(&self, admitted: AdmittedRequest<'a>, id: RequestId) -> Result<Request<'a>, Refusal> {
         let AdmittedRequest { headers, operation, mut target, query, mut access, call, .. } = admitted;
-        if operation.body_use().is_document() && target.is_ok() {
+        let columns = operation.columns();
+        if columns.body.is_document() && target.is_ok() {
             let (headers, source, asked_ms) = (&headers, access.source(), access.asked_ms());
-            let asked =
-                AskedOperation { operation, headers, query: &query, source, asked_ms, form_tags: None };
+            let asked = AskedOperation { columns, headers, query: &query, source, asked_ms, form_tags: None };
             access = Box::pin(self.authorize(access.caller().clone(), asked, &mut target)).await?;
         }
         let target = target?;
-        check_once(&headers, operation.row().once)?;
+        check_once(&headers, columns.once)?;
         // An object's bucket is missed before what is asked of the object is judged.
         if target.is_in_missing_bucket() {
             return Err(Refusal::new(Code::NoSuchBucket));

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::operations::Operation;
+use crate::operation::Operation;
 use crate::protocol::acl::UnsupportedAcl;
 use crate::protocol::feature;
 
@@ -20,7 +20,7 @@ const ASKING: &[(&str, &str)] = &[
 fn refused(operation: Operation, name: &str, value: &str) -> Option<&'static str> {
     let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
     let headers = HeaderMap::from_iter([(name, HeaderValue::from_str(value).expect("a value"))]);
-    feature::check(&headers, operation, false, UnsupportedAcl::Refuse)
+    feature::check(&headers, operation.columns(), false, UnsupportedAcl::Refuse)
         .err()
         .map(|refusal| refusal.code.name())
 }

@@ -1,9 +1,9 @@
 //! The generated part of `docs/s3.md`: each operation of S3, with its answer, and the known differences.
 //!
 //! `model.txt` names the operations of AWS's own model with a request for each; the rows come from the
-//! table of the router (`operations`) and from that of what is not served (`unserved`), the differences
-//! from `differences`. `SHERD_BLESS=1 cargo test -p sherd-s3 --lib surface` renews the page. That each
-//! request is answered as the page says is tested against a node, in `node/tests/s3_operations/surface.rs`.
+//! table of operations (`operation`), the differences from `differences`.
+//! `SHERD_BLESS=1 cargo test -p sherd-s3 --lib surface` renews the page. That each request is answered as the
+//! page says is tested against a node, in `node/tests/s3_operations/surface.rs`.
 
 mod differences;
 mod headers;
@@ -13,8 +13,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use crate::operations::Operation;
-use crate::unserved::{UNSERVED, UnservedOperation};
+use crate::operation::Operation;
 
 use differences::{DIFFERENCES, Difference};
 
@@ -46,11 +45,12 @@ fn asked_for(name: &str) -> &str {
 }
 
 fn served(name: &str) -> bool {
-    Operation::ALL.iter().any(|operation| operation.name() == name)
+    Operation::served().any(|operation| operation.name() == name)
 }
 
-fn unserved(name: &str) -> Option<&'static UnservedOperation> {
-    UNSERVED.iter().find(|row| row.name == name)
+/// The reason why an operation is not served.
+fn unserved(name: &str) -> Option<&'static str> {
+    Operation::unserved().find(|(operation, _)| operation.name() == name).map(|(_, why)| why)
 }
 
 /// The numbers of the differences of an operation.
@@ -63,8 +63,8 @@ fn row(name: &str) -> String {
     let operation = asked_for(name);
     let note = if operation == name { String::new() } else { format!("the request of {operation}") };
     match unserved(operation) {
-        Some(row) if !served(operation) => {
-            let why = if note.is_empty() { row.why.to_owned() } else { format!("{note}; {}", row.why) };
+        Some(why) if !served(operation) => {
+            let why = if note.is_empty() { why.to_owned() } else { format!("{note}; {why}") };
             format!("| {name} | 501 NotImplemented: {why} | |\n")
         }
         _ => {
@@ -80,7 +80,7 @@ fn generated() -> String {
         "\n## Operations\n\nThe operations of AWS's model of S3 (botocore 1.44), and those beside it.\n\n\
          | operation | here | differences |\n|---|---|---|\n"
             .to_owned();
-    let beside = Operation::ALL.iter().map(|operation| operation.name());
+    let beside = Operation::served().map(Operation::name);
     let beside = beside.filter(|name| !names().any(|known| known == *name));
     for name in names().chain(beside) {
         text.push_str(&row(name));
@@ -118,15 +118,15 @@ fn the_page_has_what_the_tables_have() {
 }
 
 #[test]
-fn each_operation_of_the_model_is_in_one_table() {
+fn each_operation_of_the_model_is_in_the_table() {
     let known: BTreeSet<&str> = names().collect();
     assert_eq!((known.len(), names().count()), (MODEL_COUNT, MODEL_COUNT));
     for name in known.iter().copied().map(asked_for) {
         let (served, unserved) = (served(name), unserved(name).is_some());
         assert!(served != unserved, "{name}: served {served}, in the table of what is not {unserved}");
     }
-    for row in UNSERVED {
-        assert!(known.contains(row.name), "{} is no operation of the model", row.name);
+    for (operation, _) in Operation::unserved() {
+        assert!(known.contains(operation.name()), "{} is no operation of the model", operation.name());
     }
 }
 

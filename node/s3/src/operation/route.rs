@@ -6,11 +6,11 @@
 use http::Method;
 use sherd_signature::query::Query;
 
-use super::{Operation, ROWS, Row, VERSION_ID};
-use crate::protocol::address::Level;
+use super::{Operation, ROWS, Row};
+use crate::head::columns::{Columns, VERSION_ID, Verb};
+use crate::protocol::address::{Address, Level};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
-use crate::unserved::{self, UnservedOperation};
 
 /// A part of a request that is not implemented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,17 +43,17 @@ impl UnservedRequest {
 /// Why a request has no operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoOperation {
-    /// AWS has it or may have it; we have not.
+    /// A feature that AWS has or may have.
     #[error("{lacking:?} {name} is not implemented")]
     NotImplemented {
         /// Whether a parameter or the operation is lacking.
         lacking: UnservedRequest,
-        /// Its name.
+        /// The name of it.
         name: String,
     },
-    /// AWS has that operation; we have not.
-    #[error("{} is not implemented", .0.name)]
-    Unserved(&'static UnservedOperation),
+    /// An operation of AWS that is not served.
+    #[error("{} is not implemented", .0.name())]
+    Unserved(Operation),
     /// AWS has no such method there either.
     #[error("method not allowed")]
     MethodNotAllowed,
@@ -87,12 +87,12 @@ impl From<NoOperation> for Refusal {
     fn from(error: NoOperation) -> Self {
         match error {
             NoOperation::NotImplemented { lacking, name } => lacking.refusal(name),
-            NoOperation::Unserved(operation) => match operation.parameter() {
+            NoOperation::Unserved(operation) => match operation.columns().selectors.first() {
                 Some(parameter) => {
-                    let refusal = UnservedRequest::Parameter.refusal(parameter);
-                    refusal.with(UnservedRequest::Operation.element(), operation.name)
+                    let refusal = UnservedRequest::Parameter.refusal(*parameter);
+                    refusal.with(UnservedRequest::Operation.element(), operation.name())
                 }
-                None => UnservedRequest::Operation.refusal(operation.name),
+                None => UnservedRequest::Operation.refusal(operation.name()),
             },
             NoOperation::MethodNotAllowed => Self::new(Code::MethodNotAllowed),
             NoOperation::InvalidParameter { name } => {
@@ -106,59 +106,16 @@ impl From<NoOperation> for Refusal {
     }
 }
 
-/// Keys that address something else than the thing itself, with or without a value: AWS's
-/// documentation of every S3 operation. Sorted.
-const SUB_RESOURCES: &[&str] = &[
-    "abac",
-    "accelerate",
-    "acl",
-    "analytics",
-    "annotation",
-    "append",
-    "attributes",
-    "cors",
-    "delete",
-    "encryption",
-    "events",
-    "intelligent-tiering",
-    "inventory",
-    "legal-hold",
-    "lifecycle",
-    "list-type",
-    "location",
-    "logging",
-    "metadataAnnotationTable",
-    "metadataConfiguration",
-    "metadataInventoryTable",
-    "metadataJournalTable",
-    "metadataTable",
-    "metrics",
-    "notification",
-    "object-lock",
-    "ownershipControls",
-    "partNumber",
-    "policy",
-    "policyStatus",
-    "position",
-    "publicAccessBlock",
-    "rename",
-    "renameObject",
-    "replication",
-    "requestPayment",
-    "restore",
-    "retention",
-    "select",
-    "select-type",
-    "session",
-    "tagging",
-    "torrent",
-    "uploadId",
-    "uploads",
-    "versionId",
-    "versioning",
-    "versions",
-    "website",
-];
+/// Keys that address something else than the thing itself, with or without a value, beside those that select
+/// a row: AWS's documentation of every S3 operation, and `versionId`.
+const FURTHER_SUB_RESOURCES: [&str; 6] =
+    ["append", "events", "position", "rename", "select-type", VERSION_ID];
+
+/// Whether a key addresses something else than the thing itself.
+fn is_sub_resource(name: &str) -> bool {
+    FURTHER_SUB_RESOURCES.contains(&name)
+        || ROWS.iter().any(|row| row.columns.selectors.first() == Some(&name))
+}
 
 /// Whether AWS ignores a key: it keeps those that begin with `x-` for its users' own marks, and
 /// the presigned ones have been read.
@@ -166,28 +123,46 @@ fn is_ignored(name: &str) -> bool {
     name.as_bytes().first_chunk().is_some_and(|start: &[u8; 2]| start.eq_ignore_ascii_case(b"x-"))
 }
 
-/// Names the operation of a request.
+/// Names the operation of a request; `copies` says whether it names a source to copy from.
 ///
 /// # Errors
 /// [`NoOperation`] for what is not served.
-pub fn classify(
+pub fn route(
     method: &Method,
-    level: Level,
+    address: &Address,
     query: &Query<'_>,
     copies: bool,
 ) -> Result<Operation, NoOperation> {
-    let mut rows = ROWS.iter().filter(|row| row.level == level && row.method == *method);
-    let has_all = |row: &&Row| row.selectors.iter().all(|name| query.has(name));
-    let matching = rows.find(|row| (copies || !row.copies) && has_all(row));
-    let known =
-        |name: &str| matching.is_some_and(|row| row.selectors.contains(&name) || row.options.contains(&name));
+    let level = address.level;
+    if let Some(operation) = unserved_by_address(method, address) {
+        return Err(NoOperation::Unserved(operation));
+    }
+    let Some(verb) = Verb::of(method) else { return by_parameters(None, level, query, None) };
+    let mut rows = ROWS.iter().filter(|row| row.handler.is_some() && row.asks(verb, level));
+    let has_all = |row: &&Row| row.columns.selectors.iter().all(|name| query.has(name));
+    let matching = rows.find(|row| (copies || !row.columns.is_copy()) && has_all(row));
+    by_parameters(Some(verb), level, query, matching)
+}
+
+/// Judges the parameters of a request for the operation of a row.
+fn by_parameters(
+    verb: Option<Verb>,
+    level: Level,
+    query: &Query<'_>,
+    matching: Option<&Row>,
+) -> Result<Operation, NoOperation> {
+    let known = |name: &str| {
+        matching.is_some_and(|Row { columns, .. }| {
+            columns.selectors.contains(&name) || columns.options.contains(&name)
+        })
+    };
     for pair in query.pairs() {
         let name = &*pair.name;
         if known(name) || is_ignored(name) {
             continue;
         }
         // Half of what names a part is a mistake; anything else is a feature we lack.
-        if level == Level::Object && *method == Method::PUT {
+        if level == Level::Object && verb == Some(Verb::Put) {
             if name == "partNumber" {
                 return Err(NoOperation::InvalidParameter { name: "partNumber" });
             }
@@ -195,9 +170,9 @@ pub fn classify(
                 return Err(NoOperation::InvalidParameter { name: "uploadId" });
             }
         }
-        if pair.raw_value.is_empty() || SUB_RESOURCES.binary_search(&name).is_ok() {
-            if let Some(unserved) = unserved::by_parameters(method, level, query) {
-                return Err(NoOperation::Unserved(unserved));
+        if pair.raw_value.is_empty() || is_sub_resource(name) {
+            if let Some(operation) = unserved_by_parameters(verb, level, query) {
+                return Err(NoOperation::Unserved(operation));
             }
             if name == VERSION_ID && matching.is_some() {
                 let id = query.text(name).unwrap_or_default().into_owned();
@@ -207,12 +182,12 @@ pub fn classify(
         }
     }
     let row = matching.ok_or(NoOperation::MethodNotAllowed)?;
-    check_values(row, level, query)?;
+    check_values(&row.columns, query)?;
     Ok(row.operation)
 }
 
-fn check_values(row: &Row, level: Level, query: &Query<'_>) -> Result<(), NoOperation> {
-    for name in row.selectors.iter().chain(row.options) {
+fn check_values(columns: &Columns, query: &Query<'_>) -> Result<(), NoOperation> {
+    for name in columns.selectors.iter().chain(columns.options) {
         if query.count(name) > 1 {
             return Err(NoOperation::InvalidParameter { name });
         }
@@ -220,9 +195,42 @@ fn check_values(row: &Row, level: Level, query: &Query<'_>) -> Result<(), NoOper
     if query.get("list-type").is_some_and(|pair| pair.raw_value != "2") {
         return Err(NoOperation::InvalidParameter { name: "list-type" });
     }
-    let unserved =
-        if level == Level::Service { unserved::by_parameters(&row.method, level, query) } else { None };
+    if columns.level != Level::Service {
+        return Ok(());
+    }
+    let unserved = unserved_by_parameters(Some(columns.verb), columns.level, query);
     unserved.map_or(Ok(()), |operation| Err(NoOperation::Unserved(operation)))
+}
+
+impl Row {
+    /// Whether a request of a verb and a level may be for it.
+    fn asks(&self, verb: Verb, level: Level) -> bool {
+        self.columns.level == level && self.columns.verb == verb
+    }
+}
+
+/// The operation that is not served and that a request asks for by its parameters.
+fn unserved_by_parameters(verb: Option<Verb>, level: Level, query: &Query<'_>) -> Option<Operation> {
+    let has = |selector: &&str| match selector.split_once('=') {
+        Some((name, value)) => query.text(name).is_some_and(|text| text == value),
+        None => query.has(selector),
+    };
+    let verb = verb?;
+    let mut rows = ROWS.iter().filter(|row| row.handler.is_none() && row.asks(verb, level));
+    let row = rows.find(|Row { columns: Columns { selectors, .. }, .. }| {
+        !selectors.is_empty() && selectors.iter().all(has)
+    });
+    row.map(|row| row.operation)
+}
+
+/// The operation that is not served and that a request asks for by its address, which has the form of a
+/// bucket's.
+fn unserved_by_address(method: &Method, address: &Address) -> Option<Operation> {
+    if *method != Method::POST || address.level != Level::Bucket {
+        return None;
+    }
+    let mut rows = ROWS.iter().filter(|row| row.handler.is_none() && row.columns.selectors.is_empty());
+    rows.find(|row| row.columns.name == address.bucket).map(|row| row.operation)
 }
 
 #[cfg(test)]
@@ -231,27 +239,25 @@ mod tests {
 
     fn named(method: &str, level: Level, query: &str) -> Result<Operation, NoOperation> {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
-        classify(&method, level, &Query::parse(Some(query)).expect("a query"), false)
+        let (bucket, key) = ("bucket".to_owned(), String::new());
+        let address = Address { host_bucket: None, level, bucket, key };
+        route(&method, &address, &Query::parse(Some(query)).expect("a query"), false)
     }
 
     fn lacks(method: &str, level: Level, query: &str) -> String {
         match named(method, level, query) {
             Err(NoOperation::NotImplemented { name, .. }) => name,
-            Err(NoOperation::Unserved(operation)) => operation.name.to_owned(),
+            Err(NoOperation::Unserved(operation)) => operation.name().to_owned(),
             other => panic!("{method} {level:?} ?{query} is {other:?}"),
         }
-    }
-
-    #[test]
-    fn the_list_of_sub_resources_is_sorted() {
-        assert!(SUB_RESOURCES.is_sorted());
     }
 
     #[test]
     fn every_sub_resource_is_served_or_not_implemented() {
         for method in ["GET", "PUT", "POST", "DELETE", "HEAD"] {
             for level in [Level::Bucket, Level::Object] {
-                for name in SUB_RESOURCES {
+                let selectors = ROWS.iter().filter_map(|row| row.columns.selectors.first());
+                for name in FURTHER_SUB_RESOURCES.iter().chain(selectors).filter(|name| !name.contains('=')) {
                     for query in [(*name).to_owned(), format!("{name}=1")] {
                         let answer = named(method, level, &query);
                         let plain = named(method, level, "");
