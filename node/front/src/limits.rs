@@ -1,4 +1,4 @@
-//! Limits of callers and of their signatures.
+//! Limits of callers, of their signatures and of their rights.
 
 use std::time::Duration;
 
@@ -28,3 +28,11 @@ pub(crate) const SKEW_MS_MAX: u64 = 15 * 60 * 1000;
 /// Seconds that the signature of a form holds behind its date: seven days, as a signing key does (AWS,
 /// "Amazon S3 Signature Version 4 Authentication Specific Policy Keys").
 pub(crate) const FORM_SECONDS_MAX: u64 = 604_800;
+/// Bytes of rights that are kept: those of thousands of callers that work in a few buckets each, at a few KiB
+/// each.
+pub(crate) const RIGHTS_BYTES_MAX: u64 = 32 << 20;
+/// Entries that are expected in that.
+pub(crate) const RIGHTS_USUAL: usize = 4096;
+/// Parts that the memory is divided into, each with a lock. Rights that are larger than a part, 4 MiB, are
+/// compiled for each request: there are few parts so that few rights are.
+pub(crate) const RIGHTS_PARTS: usize = 8;

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use http::StatusCode;
 use sherd_core::iam::{EntityKind, ManagedPolicy};
 use sherd_core::record::Tag;
+use sherd_front::decision::{Fact, Question, ServiceFacts};
 use sherd_front::denial::Denial;
-use sherd_policy::{Facts, Identity, KeyName, ROOT_ARN, Resource, Rights, Values, Verdict};
-use sherd_signature::amz_date::AmzDate;
+use sherd_policy::{Identity, KeyName, ROOT_ARN, Resource, Rights, Values};
 use sherd_store::iam::{EntityUpdate, IamError, PolicyOwner};
 
 use super::fault::Fault;
@@ -48,7 +48,7 @@ pub(crate) enum Subject {
     Certificate,
 }
 
-/// The facts of a request to IAM.
+/// The facts of a request to IAM, beside those of its origin.
 struct CallFacts<'a> {
     call: &'a Call,
     /// The tags of the user or the policy that it is about.
@@ -57,15 +57,14 @@ struct CallFacts<'a> {
     policy_arn: Option<&'a str>,
 }
 
-impl Facts for CallFacts<'_> {
-    fn values(&self, name: KeyName, tag: &str) -> Values<'_> {
+impl ServiceFacts for CallFacts<'_> {
+    fn user_agent(&self) -> Values<'_> {
+        Some(self.call.user_agent.as_str()).filter(|agent| !agent.is_empty()).into()
+    }
+
+    fn values(&self, name: KeyName, tag: &str) -> Result<Values<'_>, Fact> {
         let Self { call, resource_tags, policy_arn } = self;
-        match name {
-            KeyName::SourceIp => call.source.address.to_string().into(),
-            KeyName::SecureTransport => call.source.is_secure.to_string().into(),
-            KeyName::UserAgent if !call.user_agent.is_empty() => call.user_agent.as_str().into(),
-            KeyName::CurrentTime => AmzDate::from_ms(call.now_ms).extended().into(),
-            KeyName::EpochTime => (call.now_ms / 1000).to_string().into(),
+        Ok(match name {
             KeyName::RequestTag => value_of(&call.tags().unwrap_or_default(), tag).map(str::to_owned).into(),
             KeyName::TagKeys => {
                 let keys = call.tags().unwrap_or_default().into_iter().map(|tag| Cow::Owned(tag.key));
@@ -77,7 +76,7 @@ impl Facts for CallFacts<'_> {
             KeyName::ResourceTag | KeyName::IamResourceTag => value_of(resource_tags, tag).into(),
             KeyName::PolicyArn => (*policy_arn).into(),
             _ => Values::Absent,
-        }
+        })
     }
 }
 
@@ -108,14 +107,14 @@ impl SubjectEntity {
 /// # Errors
 /// AccessDenied, and a call that does not name its subject.
 pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -> Result<(), Fault> {
-    if subject == Subject::Certificate && !call.caller.is_certificate() {
+    if subject == Subject::Certificate && !call.origin.caller.is_certified() {
         let message = format!("{action} is called over a connection with a certificate alone.");
         return Err(Fault::new("AccessDenied", StatusCode::FORBIDDEN, message));
     }
-    if subject == Subject::Caller || matches!(&*call.caller.identity, Identity::Root) {
+    if subject == Subject::Caller || matches!(**call.origin.caller.identity(), Identity::Root) {
         return Ok(());
     }
-    let rights = Rights::new(&call.caller.identity, None);
+    let rights = Rights::new(call.origin.caller.identity(), None);
     let SubjectEntity { arn, mut tags } = named(call, subject).await?;
     let asks_for_tags =
         || [KeyName::ResourceTag, KeyName::IamResourceTag].into_iter().any(|name| rights.asks(action, name));
@@ -129,17 +128,24 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
         None
     };
     let facts = CallFacts { call, resource_tags: &tags, policy_arn: policy_arn.as_deref() };
-    let decide = |action: &'static str, arn: Option<&str>, unmentioned| {
-        decide(&facts, &rights, action, arn, unmentioned)
+    let ask = |action, resource: Resource<'_>| {
+        let question = Question { rights: &rights, origin: &call.origin, facts: &facts, action, resource };
+        question.decide_by_known()
+    };
+    let decide = |action, arn: Option<&str>| {
+        let resource = arn.map_or(Resource::Service, Resource::Iam);
+        ask(action, resource).map_err(|denial| call.denied(denial, action, resource))
     };
     // A user may read itself, unless a policy denies it.
     let is_own = subject == Subject::User && action == "iam:GetUser" && call.form.get("UserName").is_none();
-    let unmentioned = if is_own { Verdict::Allowed } else { Verdict::DeniedImplicitly };
-    decide(action, arn.as_deref(), unmentioned)?;
+    let resource = arn.as_deref().map_or(Resource::Service, Resource::Iam);
+    if !is_own || ask(action, resource) != Err(Denial::Implicit) {
+        decide(action, arn.as_deref())?;
+    }
     let tagging = match subject {
         Subject::MovedUser | Subject::MovedGroup => {
             let moved = moved(call, subject, arn.as_deref().unwrap_or_default())?;
-            return decide(action, Some(&moved), Verdict::DeniedImplicitly);
+            return decide(action, Some(&moved));
         }
         Subject::NewUser => "iam:TagUser",
         Subject::NewPolicy => "iam:TagPolicy",
@@ -155,7 +161,7 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
     };
     match call.form.members("Tags") {
         0 => Ok(()),
-        _ => decide(tagging, arn.as_deref(), Verdict::DeniedImplicitly),
+        _ => decide(tagging, arn.as_deref()),
     }
 }
 
@@ -170,27 +176,6 @@ fn moved(call: &Call, subject: Subject, arn: &str) -> Result<String, Fault> {
     let (before, known_name) = arn.rsplit_once('/').unwrap_or_default();
     let known_path = before.split_once('/').map_or_else(|| "/".to_owned(), |(_, path)| format!("/{path}/"));
     Ok(kind.arn(path.as_ref().unwrap_or(&known_path), name.as_deref().unwrap_or(known_name)))
-}
-
-/// Decides about one ARN; `unmentioned` is the verdict where no statement matches.
-fn decide(
-    facts: &CallFacts<'_>,
-    rights: &Rights,
-    action: &'static str,
-    arn: Option<&str>,
-    unmentioned: Verdict,
-) -> Result<(), Fault> {
-    let resource = arn.map_or(Resource::Service, Resource::Iam);
-    let verdict = match rights.decide(action, resource, facts) {
-        Verdict::DeniedImplicitly => unmentioned,
-        verdict => verdict,
-    };
-    let denial = match verdict {
-        Verdict::Allowed => return Ok(()),
-        Verdict::DeniedExplicitly => Denial::ByIdentity,
-        Verdict::DeniedImplicitly => Denial::Implicit,
-    };
-    Err(facts.call.denied(denial, action, resource))
 }
 
 /// The managed policy that a call names, if it is there. Its name is found in any case, and by any path.

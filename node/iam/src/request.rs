@@ -5,12 +5,11 @@ use sherd_core::iam::{AccessKeyId, EntityKind, PolicyVendor};
 use sherd_core::limits::IAM_PATH_CHARS_MAX;
 use sherd_core::record::Tag;
 use sherd_front::callers::root_keys::RootKeys;
+use sherd_front::decision::origin::OriginFacts;
 use sherd_front::denial::Denial;
-use sherd_front::source::Source;
 use sherd_policy::{ACCOUNT, Identity, Resource};
 use sherd_store::iam::{EntityUpdate, Iam, ManagedName, PolicyOwner, Signer};
 
-use super::auth::Caller;
 use super::fault::Fault;
 use super::form::Form;
 use super::limits::{ENTRIES_MAX, ENTRIES_USUAL, KEY_ID_CHARS_MAX, KEY_ID_CHARS_MIN, PARAMETERS_MAX};
@@ -22,16 +21,12 @@ pub(crate) struct Call {
     pub(crate) iam: Iam,
     /// Its parameters.
     pub(crate) form: Form,
-    /// Its caller.
-    pub(crate) caller: Caller,
+    /// Its caller, and where and when the request came from there.
+    pub(crate) origin: OriginFacts,
     /// The key pairs of root, whose ids no user may have.
     pub(crate) root: RootKeys,
-    /// Where the request came from.
-    pub(crate) source: Source,
     /// The `User-Agent` of the request.
     pub(crate) user_agent: String,
-    /// Our time, in milliseconds since the Unix epoch.
-    pub(crate) now_ms: u64,
 }
 
 /// The page that a listing is asked for.
@@ -111,7 +106,7 @@ impl Call {
 
     /// The name of the user that calls; `None` for root.
     pub(crate) fn own_name(&self) -> Option<&str> {
-        match &*self.caller.identity {
+        match &**self.origin.caller.identity() {
             Identity::User(user) => Some(&user.name),
             Identity::Root | Identity::Anonymous => None,
         }
@@ -119,7 +114,7 @@ impl Call {
 
     /// The ARN of the caller.
     pub(crate) fn own_arn(&self) -> &str {
-        self.caller.arn()
+        self.origin.caller.arn()
     }
 
     /// The refusal of an action to the caller.
@@ -130,7 +125,7 @@ impl Call {
 
     /// The id of the caller.
     pub(crate) fn own_id(&self) -> &str {
-        match &*self.caller.identity {
+        match &**self.origin.caller.identity() {
             Identity::User(user) => &user.id,
             Identity::Root | Identity::Anonymous => ACCOUNT,
         }
@@ -138,7 +133,7 @@ impl Call {
 
     /// The key that signed.
     pub(crate) fn signer(&self) -> Signer {
-        Signer { user_id: self.own_id().to_owned(), access_key: self.caller.access_key.clone() }
+        Signer { user_id: self.own_id().to_owned(), access_key: self.origin.caller.access_key().to_owned() }
     }
 
     /// The page that is asked for.

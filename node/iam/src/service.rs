@@ -19,7 +19,9 @@ use http_body::Body;
 use http_body_util::Full;
 use sherd_core::env::{Clock, Rng};
 use sherd_front::audit::record::AuditRecord;
+use sherd_front::callers::Caller;
 use sherd_front::callers::root_keys::RootKeys;
+use sherd_front::decision::origin::OriginFacts;
 use sherd_front::source::Source;
 use sherd_store::iam::Iam;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -27,7 +29,7 @@ use tokio::time::timeout;
 
 use super::actions::{self, Action};
 use super::answer::{Elements, Service, done, refused};
-use super::auth::{Caller, Verifier, service_of};
+use super::auth::{Verifier, service_of};
 use super::authorize;
 use super::fault::Fault;
 use super::form::{BadForm, Form};
@@ -124,8 +126,8 @@ impl Inner {
                 let service = proven.service;
                 if let Some(audit) = &audit {
                     audit.name_caller(proven.caller.arn());
-                    if !proven.caller.access_key.is_empty() {
-                        audit.name_access_key(&proven.caller.access_key, true);
+                    if !proven.caller.is_certified() {
+                        audit.name_access_key(proven.caller.access_key(), true);
                     }
                 }
                 self.run(&head, proven).await.map_err(|fault| (service, fault))
@@ -232,13 +234,16 @@ impl Inner {
             iam: self.iam.clone(),
             root: self.verifier.root().clone(),
             form,
-            source: Source::of(&head.extensions),
             user_agent: user_agent.to_owned(),
-            now_ms: self.clock.wall_ms(),
-            caller,
+            origin: OriginFacts {
+                caller,
+                source: Source::of(&head.extensions),
+                asked_ms: self.clock.wall_ms(),
+                region: None,
+            },
         };
         authorize::check(&call, action.permission, action.subject).await?;
-        let caller = format!("{} {}", call.own_arn(), call.caller.access_key);
+        let caller = format!("{} {}", call.own_arn(), call.origin.caller.access_key());
         let result = (action.run)(call).await?;
         Ok((action, caller.trim_end().to_owned(), result))
     }

@@ -16,7 +16,7 @@ use super::source::{Source, sources};
 const HOUSES: [(&str, &str); 15] = [
     ("node", "process server health audit log"),
     ("node/iam", "service intake actions simulation authorize request auth answer fault form limits"),
-    ("node/front", "verifier callers unproven denial audit source limits"),
+    ("node/front", "verifier decision callers unproven denial audit source limits"),
     (
         "node/signature",
         "frames post_policy form_fields presigned_v2 presigned authorization credential_scope canonical \

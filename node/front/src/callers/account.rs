@@ -63,11 +63,11 @@ impl Credentials for AccountCredentials {
             return Either::Left(future::ready(Ok(Some(root))));
         }
         match self.iam.remembered_key(access_key) {
-            Some(found) => Either::Left(future::ready(Ok(found.view().map(of_view)))),
+            Some(found) => Either::Left(future::ready(Ok(found.view().map(Credential::from)))),
             None => Either::Right(Box::pin(async move {
                 let was_good = self.iam.was_good(access_key);
                 let found = self.look_ups.look_up(was_good, self.iam.look_up_key(access_key)).await?;
-                Ok(found.map(of_view))
+                Ok(found.map(Credential::from))
             })),
         }
     }
@@ -79,12 +79,13 @@ impl Credentials for AccountCredentials {
     }
 }
 
-/// The credential of a key that the store keeps.
-fn of_view(view: Arc<KeyView>) -> Credential {
-    Credential {
-        secret: Secret::new(Arc::clone(view.secret.expose())),
-        identity: Arc::clone(&view.identity),
-        access_key: AccessKey::Stored(view),
+impl From<Arc<KeyView>> for Credential {
+    fn from(view: Arc<KeyView>) -> Self {
+        Self {
+            secret: Secret::new(Arc::clone(view.secret.expose())),
+            identity: Arc::clone(&view.identity),
+            access_key: AccessKey::Stored(view),
+        }
     }
 }
 

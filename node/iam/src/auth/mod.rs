@@ -16,10 +16,9 @@ use http::header::{AUTHORIZATION, HOST, HeaderValue};
 use http::request::Parts;
 use sha2::{Digest as _, Sha256};
 use sherd_front::callers::root_keys::RootKeys;
+use sherd_front::callers::{AccessKey, AuthType, Caller, SignatureFacts};
 use sherd_front::unproven::lane::UnprovenLane;
 use sherd_front::unproven::{UnprovenCrowd, UnprovenWork};
-use sherd_policy::{Identity, ROOT_ARN};
-use sherd_signature::Secret;
 use sherd_signature::amz_date::AmzDate;
 use sherd_signature::authorization::Authorization;
 use sherd_signature::canonical::{CanonicalRequest, PathForm};
@@ -36,35 +35,6 @@ use super::limits::SKEW_MS_MAX;
 
 /// The region of IAM.
 const IAM_REGION: &str = "us-east-1";
-
-/// A caller that is proven.
-#[derive(Debug, Clone)]
-pub(crate) struct Caller {
-    /// Its identity.
-    pub(crate) identity: Arc<Identity>,
-    /// The key that signed; empty for a caller that a certificate proves.
-    pub(crate) access_key: String,
-}
-
-impl Caller {
-    /// Its ARN.
-    pub(crate) fn arn(&self) -> &str {
-        match &*self.identity {
-            Identity::User(user) => &user.arn,
-            Identity::Root | Identity::Anonymous => ROOT_ARN,
-        }
-    }
-
-    /// Whether a certificate proves it, and no key.
-    pub(crate) fn is_certificate(&self) -> bool {
-        self.access_key.is_empty()
-    }
-
-    /// Root, proven by a certificate.
-    pub(crate) fn root() -> Self {
-        Self { identity: Arc::new(Identity::Root), access_key: String::new() }
-    }
-}
 
 /// Verifies requests.
 #[derive(Debug)]
@@ -269,22 +239,23 @@ impl Verifier {
     /// The refusal.
     pub(crate) async fn verify(&self, judged: &JudgedHead<'_>, body: &[u8]) -> Result<Caller, Fault> {
         let scope = judged.scope()?;
-        let access_key = scope.access_key.to_owned();
-        let (caller, secret, view) = if let Some(root) = self.root.get(&access_key) {
-            (Caller { access_key, ..Caller::root() }, root.secret, None)
-        } else {
-            let view = self.look_up(&access_key).await?;
-            let caller = Caller { identity: Arc::clone(&view.identity), access_key };
-            (caller, Secret::new(Arc::clone(view.secret.expose())), Some(view))
+        let credential = match self.root.get(scope.access_key) {
+            Some(root) => root,
+            None => self.look_up(scope.access_key).await?.into(),
         };
-        let key = SigningKey::derive(&secret, scope.day, scope.region, scope.service);
+        let key = SigningKey::derive(&credential.secret, scope.day, scope.region, scope.service);
         if !matches(judged, scope, body, &key)? {
             return Err(Fault::signature(MISMATCH));
         }
-        if let Some(view) = view {
-            self.iam.note_use(&view, scope.service, scope.region);
+        if let AccessKey::Stored(view) = &credential.access_key {
+            self.iam.note_use(view, scope.service, scope.region);
         }
-        Ok(caller)
+        let auth_type = match judged.claim {
+            SignatureClaim::Header(..) => AuthType::Header,
+            SignatureClaim::Query(_) => AuthType::Query,
+        };
+        let signed_ms = Some(judged.claim.date().as_ms());
+        Ok(Caller::new(&credential, SignatureFacts { auth_type, signed_ms, is_v4: true }))
     }
 
     async fn look_up(&self, access_key: &str) -> Result<Arc<KeyView>, Fault> {

@@ -1,6 +1,7 @@
 //! Presigned URLs as botocore 1.43.11 makes them (`SigV4QueryAuth`), at a fixed time, with AWS's example key.
 
 use http::Request;
+use sherd_signature::Secret;
 
 use super::*;
 

@@ -68,8 +68,8 @@ impl ContextEntries {
         }
         // Every request has a time, and that of a simulated one is now where the call gives no other.
         let now = [
-            (KeyName::CurrentTime, AmzDate::from_ms(call.now_ms).extended()),
-            (KeyName::EpochTime, (call.now_ms / 1000).to_string()),
+            (KeyName::CurrentTime, AmzDate::from_ms(call.origin.asked_ms).extended()),
+            (KeyName::EpochTime, (call.origin.asked_ms / 1000).to_string()),
         ];
         for (name, value) in now {
             entries.values.entry(place(name.text())).or_insert_with(|| vec![value]);

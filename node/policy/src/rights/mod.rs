@@ -74,6 +74,8 @@ pub struct Rights {
     /// Without policies.
     identity: Arc<Identity>,
     scope: Scope,
+    /// The statements of each boundary: what one does not allow is denied.
+    boundaries: Vec<Vec<Arc<Statement>>>,
 }
 
 #[derive(Debug)]
@@ -106,6 +108,8 @@ struct SettledVerdicts {
 #[derive(Debug)]
 struct BoundStatement {
     effect: Effect,
+    /// Whether it stands in a policy of the identity, and not in that of the bucket.
+    is_own: bool,
     actions: ActionSet,
     resources: BucketResources,
     conditions: Vec<Condition>,
@@ -129,7 +133,16 @@ impl Rights {
             None => Scope::Everything(own.cloned().collect()),
             Some(rules) => Scope::Bucket(BucketRights::new(identity.caller(), rules, own)),
         };
-        Self { identity: Arc::new(identity.bare()), scope }
+        Self { identity: Arc::new(identity.bare()), scope, boundaries: vec![] }
+    }
+
+    /// The same rights within a boundary, the policies of a session or of a user's boundary together: what
+    /// they do not allow is denied, and what they deny. Boundaries add up: each has to allow a request. AWS,
+    /// "Policy evaluation logic".
+    #[must_use]
+    pub fn within(mut self, boundary: &[Arc<Policy>]) -> Self {
+        self.boundaries.push(boundary.iter().flat_map(|policy| policy.statements()).cloned().collect());
+        self
     }
 
     /// The same rights for requests for these actions that differ in these keys alone: conditions on others,
@@ -150,22 +163,24 @@ impl Rights {
                 Scope::Bucket(BucketRights::of(rights.bucket.clone(), statements, is_root))
             }
         };
-        Self { identity: Arc::clone(&self.identity), scope }
+        Self { identity: Arc::clone(&self.identity), scope, boundaries: self.boundaries.clone() }
     }
 
     /// Bytes that they take in memory, about. Statements count in full, also where a policy that is kept
     /// elsewhere shares them.
     pub fn bytes(&self) -> usize {
+        let whole = |statements: &[Arc<Statement>]| {
+            size_of_val(statements) + statements.iter().map(|statement| statement.bytes()).sum::<usize>()
+        };
         let scope = match &self.scope {
-            Scope::Everything(statements) => {
-                size_of_val(&**statements)
-                    + statements.iter().map(|statement| statement.bytes()).sum::<usize>()
-            }
+            Scope::Everything(statements) => whole(statements),
             Scope::Bucket(rights) => {
                 rights.bucket.len() + rights.statements.iter().map(BoundStatement::bytes).sum::<usize>()
             }
         };
-        size_of::<Self>() + size_of::<Identity>() + self.identity.heap_bytes() + scope
+        let boundaries: usize =
+            self.boundaries.iter().map(|boundary| size_of_val(boundary) + whole(boundary)).sum();
+        size_of::<Self>() + size_of::<Identity>() + self.identity.heap_bytes() + scope + boundaries
     }
 
     /// Decides a request. An action is named as AWS does (`s3:GetObject`); a resource of another bucket than
@@ -173,29 +188,49 @@ impl Rights {
     pub fn decide(&self, action: &str, resource: Resource<'_>, facts: &dyn Facts) -> Verdict {
         let context = Context { caller: self.identity.caller(), action, facts };
         let is_root = context.caller == Caller::Root;
-        match &self.scope {
-            Scope::Everything(statements) => {
-                let matching = |statement: &&Arc<Statement>| statement.matches(action, resource, context);
-                verdict(is_root, statements.iter().filter(matching).map(|statement| statement.effect))
+        let own = match &self.scope {
+            Scope::Everything(statements) => verdict_of(statements, is_root, resource, context),
+            Scope::Bucket(_) if is_root && OF_ROOT.contains(&action) => Verdict::Allowed,
+            Scope::Bucket(rights) => rights.decide(resource, context),
+        };
+        let bound = || self.boundaries.iter().map(|boundary| verdict_of(boundary, false, resource, context));
+        match own {
+            Verdict::Allowed => {
+                bound().find(|verdict| *verdict != Verdict::Allowed).unwrap_or(Verdict::Allowed)
             }
-            Scope::Bucket(rights) => {
-                if is_root && OF_ROOT.contains(&action) {
-                    return Verdict::Allowed;
-                }
-                rights.decide(resource, context)
-            }
+            Verdict::DeniedExplicitly | Verdict::DeniedImplicitly => own,
         }
+    }
+
+    /// Whether a policy of the identity, or a boundary, denies a request explicitly. Of an explicit denial
+    /// the bucket's policy is the reason otherwise.
+    pub fn is_denied_by_identity(&self, action: &str, resource: Resource<'_>, facts: &dyn Facts) -> bool {
+        let context = Context { caller: self.identity.caller(), action, facts };
+        let denies = |statements: &[Arc<Statement>]| {
+            verdict_of(statements, false, resource, context) == Verdict::DeniedExplicitly
+        };
+        let is_by_own = match &self.scope {
+            Scope::Everything(statements) => denies(statements),
+            Scope::Bucket(rights) => rights
+                .matching(resource, context)
+                .any(|statement| statement.is_own && statement.effect == Effect::Deny),
+        };
+        is_by_own || self.boundaries.iter().any(|boundary| denies(boundary))
     }
 
     /// Whether some request for an action on an object may be allowed. Where it says no, every request is
     /// denied.
     pub fn may_allow(&self, action: &'static str) -> bool {
+        let allows = |statement: &Arc<Statement>| {
+            statement.effect == Effect::Allow && statement.actions.matches(action)
+        };
+        let is_bound = |boundary: &Vec<Arc<Statement>>| !boundary.iter().any(allows);
+        if self.boundaries.iter().any(is_bound) {
+            return false;
+        }
         match &self.scope {
             Scope::Everything(statements) => {
-                let may_allow = |statement: &Arc<Statement>| {
-                    statement.effect == Effect::Allow && statement.actions.matches(action)
-                };
-                self.identity.caller() == Caller::Root || statements.iter().any(may_allow)
+                self.identity.caller() == Caller::Root || statements.iter().any(allows)
             }
             Scope::Bucket(rights) => {
                 let index = index_of(action);
@@ -217,13 +252,17 @@ impl Rights {
     /// as the tags of an object before it is read, is not needed otherwise.
     pub fn asks(&self, action: &'static str, name: KeyName) -> bool {
         let is_asked = |key: &ConditionKey| key.name == name && name.is_of(action);
+        let asks = |statements: &[Arc<Statement>]| {
+            statements.iter().filter(|statement| statement.actions.matches(action)).any(|statement| {
+                let conditions = statement.conditions.iter().flat_map(Condition::keys);
+                conditions.chain(statement.resources.keys()).any(is_asked)
+            })
+        };
+        if self.boundaries.iter().any(|boundary| asks(boundary)) {
+            return true;
+        }
         match &self.scope {
-            Scope::Everything(statements) => {
-                statements.iter().filter(|statement| statement.actions.matches(action)).any(|statement| {
-                    let conditions = statement.conditions.iter().flat_map(Condition::keys);
-                    conditions.chain(statement.resources.keys()).any(is_asked)
-                })
-            }
+            Scope::Everything(statements) => asks(statements),
             Scope::Bucket(rights) => rights
                 .statements
                 .iter()
@@ -236,11 +275,17 @@ impl Rights {
     }
 }
 
-/// The verdict of the statements that match.
-fn verdict(is_root: bool, effects: impl Iterator<Item = Effect>) -> Verdict {
+/// The verdict of those statements that match.
+fn verdict_of(
+    statements: &[Arc<Statement>],
+    is_root: bool,
+    resource: Resource<'_>,
+    context: Context<'_>,
+) -> Verdict {
+    let matching = |statement: &&Arc<Statement>| statement.matches(context.action, resource, context);
     let mut is_allowed = is_root;
-    for effect in effects {
-        match effect {
+    for statement in statements.iter().filter(matching) {
+        match statement.effect {
             Effect::Deny => return Verdict::DeniedExplicitly,
             Effect::Allow => is_allowed = true,
         }
@@ -254,10 +299,11 @@ impl BucketRights {
         rules: &'a BucketRules,
         own: impl Iterator<Item = &'a Arc<Statement>>,
     ) -> Self {
-        let shared = rules.statements_about(caller).map(|(_, statement)| statement);
+        let shared = rules.statements_about(caller).map(|(_, statement)| (statement, false));
         let mut statements: Vec<_> = own
+            .map(|statement| (statement, true))
             .chain(shared)
-            .filter_map(|statement| BoundStatement::new(statement, &rules.name, caller))
+            .filter_map(|(statement, is_own)| BoundStatement::new(statement, is_own, &rules.name, caller))
             .collect();
         // Of those that allow, the ones that are quick to judge and match much first: one of them is enough.
         statements.sort_by_key(|statement| {
@@ -287,24 +333,33 @@ impl BucketRights {
         if let Some(verdict) = index.and_then(|index| settled.get(index)) {
             return verdict;
         }
-        let matching = |statement: &&BoundStatement| {
-            statement.is_of_action(context.action, index)
-                && statement.resources.matches(resource, context)
-                && statement.conditions.iter().all(|condition| condition.holds(context))
-        };
-        // Those that deny stand first, so the first that matches has the verdict.
-        match self.statements.iter().find(matching).map(|statement| statement.effect) {
+        // Statements that deny stand first, so the first that matches has the verdict.
+        match self.matching(resource, context).next().map(|statement| statement.effect) {
             Some(Effect::Deny) => Verdict::DeniedExplicitly,
             Some(Effect::Allow) => Verdict::Allowed,
             None if context.caller == Caller::Root => Verdict::Allowed,
             None => Verdict::DeniedImplicitly,
         }
     }
+
+    /// The statements that match a request for the bucket or one of its objects.
+    fn matching(
+        &self,
+        resource: Resource<'_>,
+        context: Context<'_>,
+    ) -> impl Iterator<Item = &BoundStatement> {
+        let index = index_of(context.action);
+        self.statements.iter().filter(move |statement| {
+            statement.is_of_action(context.action, index)
+                && statement.resources.matches(resource, context)
+                && statement.conditions.iter().all(|condition| condition.holds(context))
+        })
+    }
 }
 
 impl BoundStatement {
     /// None if the statement can match nothing.
-    fn new(whole: &Arc<Statement>, bucket: &str, caller: Caller<'_>) -> Option<Self> {
+    fn new(whole: &Arc<Statement>, is_own: bool, bucket: &str, caller: Caller<'_>) -> Option<Self> {
         let resources = whole.resources.for_bucket(bucket, caller);
         if resources.matches_bucket() == Some(false) && resources.matches_all_objects() == Some(false) {
             return None;
@@ -318,16 +373,18 @@ impl BoundStatement {
             }
         }
         let (effect, actions) = (whole.effect, whole.actions.of_s3);
-        Some(Self { effect, actions, resources, conditions, named_actions: Arc::clone(&whole.actions) })
+        let named_actions = Arc::clone(&whole.actions);
+        Some(Self { effect, is_own, actions, resources, conditions, named_actions })
     }
 
     /// As [`Rights::settled`]. None if it then matches nothing.
     fn settled(&self, context: Context<'_>, is_alike: impl Fn(KeyName) -> bool) -> Option<Self> {
-        let Self { effect, actions, resources, conditions, named_actions } = self;
+        let Self { effect, is_own, actions, resources, conditions, named_actions } = self;
         let differs = |condition: &&Condition| !condition.keys().all(|key| is_alike(key.name));
         let (open, alike): (Vec<_>, Vec<_>) = conditions.iter().partition(differs);
         alike.into_iter().all(|condition| condition.holds(context)).then(|| Self {
             effect: *effect,
+            is_own: *is_own,
             actions: *actions,
             resources: resources.clone(),
             conditions: open.into_iter().cloned().collect(),

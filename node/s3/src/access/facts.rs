@@ -1,16 +1,15 @@
-//! The facts of a request that conditions name. Each is computed where a condition asks for it alone.
+//! The facts of a request to S3 that conditions name, beside those of its origin. Each is computed where a
+//! condition asks for it alone.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 
 use http::header::{HeaderMap, IF_MATCH, IF_NONE_MATCH, REFERER, USER_AGENT};
 use percent_encoding::percent_decode_str;
 use sherd_core::record::Tag;
 use sherd_policy::{KeyName, Values};
 
-use sherd_front::callers::{AuthType, Caller};
-use sherd_front::source::Source;
-use sherd_signature::amz_date::AmzDate;
+use sherd_front::callers::AuthType;
+use sherd_front::decision::{Fact, ServiceFacts};
 use sherd_signature::payload::PayloadForm;
 use sherd_signature::query::Query;
 
@@ -18,18 +17,6 @@ use sherd_signature::query::Query;
 const COPY_SOURCE: &str = "x-amz-copy-source";
 /// The header that says whether a copy keeps its source's tags.
 pub(crate) const TAGGING_DIRECTIVE: &str = "x-amz-tagging-directive";
-
-/// The thing that a decision waits for, as a condition asks for what it alone says. Later ones come after the
-/// earlier are there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum AwaitedFacts {
-    /// None: the decision is taken.
-    Nothing,
-    /// The document of the request.
-    Document,
-    /// The tags of the object.
-    Tags,
-}
 
 /// The kinds of facts that a request has by what it does, beside what the action that is asked for says:
 /// operations that share an action read different parts of a request.
@@ -76,7 +63,7 @@ pub(crate) enum DocumentFacts<'a> {
 }
 
 impl FactKinds {
-    /// Those of a request without any.
+    /// The kinds of a request that has no facts by what it does.
     pub(super) const NONE: Self = Self {
         lists: false,
         copies: false,
@@ -89,13 +76,13 @@ impl FactKinds {
 }
 
 impl<'a> Facts<'a> {
-    /// Those in headers alone.
+    /// The facts in headers alone.
     pub(crate) const fn of(headers: &'a HeaderMap) -> Self {
         let kinds = FactKinds::NONE;
         Self { headers, query: None, kinds, version: None, guard: None, existing_tags: None, document: None }
     }
 
-    /// Those in the whole head of a request.
+    /// The facts in the whole head of a request.
     pub(crate) const fn of_head(headers: &'a HeaderMap, query: &'a Query<'a>, kinds: FactKinds) -> Self {
         Self { query: Some(query), kinds, ..Self::of(headers) }
     }
@@ -162,23 +149,59 @@ impl<'a> Facts<'a> {
         Values::from(decoded.strip_prefix('/').unwrap_or(&decoded).to_owned())
     }
 
-    /// The tags that the request gives to an object, by its header, its document or what it copies; `None`
-    /// where the last two are not read yet.
-    fn request_tags(&self) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
+    /// The tags that the request gives to an object, by its header, its document or what it copies.
+    fn request_tags(&self) -> Result<Vec<GivenTag<'_>>, Fact> {
         match self.document {
             Some(DocumentFacts::Tags(tags)) => {
-                Some(tags.iter().map(|tag| ((&*tag.key).into(), (&*tag.value).into())).collect())
+                Ok(tags.iter().map(|tag| ((&*tag.key).into(), (&*tag.value).into())).collect())
             }
-            None if self.kinds.has_document => None,
+            None if self.kinds.has_document => Err(Fact::Document),
             Some(DocumentFacts::Bucket { .. }) | None => {
                 let text = self.headers.get("x-amz-tagging").and_then(|text| text.to_str().ok());
                 let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
                 let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-                Some(pairs.map(|(key, value)| (form_text(key), form_text(value))).collect())
+                Ok(pairs.map(|(key, value)| (form_text(key), form_text(value))).collect())
             }
         }
     }
+
+    fn request_tag(&self, key: &str) -> Result<Values<'_>, Fact> {
+        let found = self.request_tags()?.into_iter().find(|(name, _)| name == key);
+        Ok(found.map_or(Values::Absent, |(_, value)| Values::One(value)))
+    }
+
+    fn request_tag_keys(&self) -> Result<Values<'_>, Fact> {
+        let tags = self.request_tags()?;
+        if tags.is_empty() {
+            return Ok(Values::Absent);
+        }
+        Ok(Values::Many(tags.into_iter().map(|(key, _)| key).collect()))
+    }
+
+    /// The tags that the request gives to a bucket.
+    fn bucket_tags_given(&self) -> Result<&[Tag], Fact> {
+        match self.document {
+            Some(DocumentFacts::Bucket { tags, .. }) => Ok(tags),
+            None if self.kinds.tags_bucket => Err(Fact::Document),
+            Some(DocumentFacts::Tags(_)) | None => Ok(&[]),
+        }
+    }
+
+    fn bucket_tag_given(&self, key: &str) -> Result<Values<'_>, Fact> {
+        let tags = self.bucket_tags_given()?;
+        let found = tags.iter().find(|tag| tag.key == key);
+        let found = found.or_else(|| tags.iter().find(|tag| tag.key.eq_ignore_ascii_case(key)));
+        Ok(found.map(|tag| tag.value.as_str()).into())
+    }
+
+    fn bucket_tag_keys_given(&self) -> Result<Values<'_>, Fact> {
+        // Conditions on sets take one without values for an absent one.
+        Ok(Values::Many(self.bucket_tags_given()?.iter().map(|tag| tag.key.as_str().into()).collect()))
+    }
 }
+
+/// The key and the value of a tag that a request gives.
+type GivenTag<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// The value of a tag.
 fn value_of<'a>(tags: &'a [Tag], key: &str) -> Values<'a> {
@@ -192,128 +215,40 @@ fn form_text(text: &str) -> Cow<'_, str> {
     percent_decode_str(&blanks).decode_utf8_lossy().into_owned().into()
 }
 
-/// The caller of a request, and where and when it came from there.
-#[derive(Debug, Clone)]
-pub(super) struct Origin {
-    pub(super) caller: Caller,
-    pub(super) source: Source,
-    /// When the request was admitted, in milliseconds since the Unix epoch.
-    pub(super) asked_ms: u64,
-}
-
-/// The facts of a request and of its caller, as a policy asks for them.
+/// The facts of a request in a bucket.
 pub(super) struct RequestFacts<'a> {
-    origin: &'a Origin,
-    region: &'a str,
+    pub(super) parts: Facts<'a>,
     /// The tags of the bucket that are root's. Of others S3 says nothing to conditions, either, before
     /// attribute-based access control is turned on for the bucket.
-    bucket_tags: &'a [Tag],
-    parts: Facts<'a>,
-    awaited: Cell<AwaitedFacts>,
+    pub(super) bucket_tags: &'a [Tag],
+    /// How the request is signed.
+    pub(super) auth_type: Option<AuthType>,
 }
 
-impl<'a> RequestFacts<'a> {
-    pub(super) const fn new(
-        origin: &'a Origin,
-        region: &'a str,
-        bucket_tags: &'a [Tag],
-        parts: Facts<'a>,
-    ) -> Self {
-        Self { origin, region, bucket_tags, parts, awaited: Cell::new(AwaitedFacts::Nothing) }
-    }
-
-    /// The facts that were asked for and are not there yet: the decision may depend on them.
-    pub(super) const fn awaited(&self) -> AwaitedFacts {
-        self.awaited.get()
-    }
-
-    fn wait_for(&self, awaited: AwaitedFacts) -> Values<'_> {
-        self.awaited.set(self.awaited.get().max(awaited));
-        Values::Absent
-    }
-
-    fn existing_tag(&self, key: &str) -> Values<'_> {
+impl RequestFacts<'_> {
+    fn existing_tag(&self, key: &str) -> Result<Values<'_>, Fact> {
         match self.parts.existing_tags {
-            Some(tags) => value_of(tags, key),
-            None if self.parts.kinds.has_existing_tags => self.wait_for(AwaitedFacts::Tags),
-            None => Values::Absent,
+            Some(tags) => Ok(value_of(tags, key)),
+            None if self.parts.kinds.has_existing_tags => Err(Fact::Tags),
+            None => Ok(Values::Absent),
         }
     }
 
-    fn request_tag(&self, key: &str) -> Values<'_> {
-        let Some(tags) = self.parts.request_tags() else { return self.wait_for(AwaitedFacts::Document) };
-        let found = tags.into_iter().find(|(name, _)| name == key);
-        found.map_or(Values::Absent, |(_, value)| Values::One(value))
-    }
-
-    fn request_tag_keys(&self) -> Values<'_> {
-        let Some(tags) = self.parts.request_tags() else { return self.wait_for(AwaitedFacts::Document) };
-        if tags.is_empty() {
-            Values::Absent
-        } else {
-            Values::Many(tags.into_iter().map(|(key, _)| key).collect())
-        }
-    }
-
-    /// The tags that the request gives to a bucket; `None` where the document is not read yet.
-    fn bucket_tags_given(&self) -> Option<&[Tag]> {
+    fn location(&self) -> Result<Values<'_>, Fact> {
         match self.parts.document {
-            Some(DocumentFacts::Bucket { tags, .. }) => Some(tags),
-            None if self.parts.kinds.tags_bucket => None,
-            Some(DocumentFacts::Tags(_)) | None => Some(&[]),
+            Some(DocumentFacts::Bucket { location: "", .. } | DocumentFacts::Tags(_)) => Ok(Values::Absent),
+            Some(DocumentFacts::Bucket { location, .. }) => Ok(location.into()),
+            None if self.parts.kinds.has_document => Err(Fact::Document),
+            None => Ok(Values::Absent),
         }
-    }
-
-    fn bucket_tag_given(&self, key: &str) -> Values<'_> {
-        let Some(tags) = self.bucket_tags_given() else { return self.wait_for(AwaitedFacts::Document) };
-        match value_of(tags, key) {
-            Values::Absent => {
-                let found = tags.iter().find(|tag| tag.key.eq_ignore_ascii_case(key));
-                found.map(|tag| tag.value.as_str()).into()
-            }
-            given => given,
-        }
-    }
-
-    fn bucket_tag_keys_given(&self) -> Values<'_> {
-        let Some(tags) = self.bucket_tags_given() else { return self.wait_for(AwaitedFacts::Document) };
-        // Conditions on sets take one without values for an absent one.
-        Values::Many(tags.iter().map(|tag| tag.key.as_str().into()).collect())
-    }
-
-    fn location(&self) -> Values<'_> {
-        match self.parts.document {
-            Some(DocumentFacts::Bucket { location: "", .. } | DocumentFacts::Tags(_)) => Values::Absent,
-            Some(DocumentFacts::Bucket { location, .. }) => location.into(),
-            None if self.parts.kinds.has_document => self.wait_for(AwaitedFacts::Document),
-            None => Values::Absent,
-        }
-    }
-
-    fn auth_type(&self) -> Option<&'static str> {
-        Some(match self.origin.caller.signature()?.auth_type {
-            AuthType::Header => "REST-HEADER",
-            AuthType::Query => "REST-QUERY-STRING",
-            AuthType::Form => "POST",
-        })
     }
 
     /// The hash of the payload; a presigned URL that names none leaves it open.
     fn content_sha256(&self) -> Values<'_> {
         match self.parts.header("x-amz-content-sha256") {
-            Values::Absent if self.auth_type() == Some("REST-QUERY-STRING") => PayloadForm::UNSIGNED.into(),
+            Values::Absent if self.auth_type == Some(AuthType::Query) => PayloadForm::UNSIGNED.into(),
             given => given,
         }
-    }
-
-    fn signature_age(&self) -> Option<String> {
-        let signed_ms = self.origin.caller.signature()?.signed_ms?;
-        Some(self.origin.asked_ms.saturating_sub(signed_ms).to_string())
-    }
-
-    fn signature_version(&self) -> Option<&'static str> {
-        let is_v4 = self.origin.caller.signature()?.is_v4;
-        Some(if is_v4 { "AWS4-HMAC-SHA256" } else { "AWS" })
     }
 }
 
@@ -339,36 +274,30 @@ const fn header_of(name: KeyName) -> Option<&'static str> {
     })
 }
 
-impl sherd_policy::Facts for RequestFacts<'_> {
-    fn values(&self, name: KeyName, tag: &str) -> Values<'_> {
-        let Self { origin, region, parts, .. } = self;
+impl ServiceFacts for RequestFacts<'_> {
+    fn user_agent(&self) -> Values<'_> {
+        self.parts.header(USER_AGENT)
+    }
+
+    fn values(&self, name: KeyName, tag: &str) -> Result<Values<'_>, Fact> {
+        let Self { parts, bucket_tags, auth_type: _ } = self;
         let kinds = parts.kinds;
-        match name {
-            KeyName::SourceIp => origin.source.address.to_string().into(),
-            KeyName::SecureTransport => Values::from(if origin.source.is_secure { "true" } else { "false" }),
-            KeyName::TlsVersion => origin.source.tls_version.into(),
-            KeyName::UserAgent => parts.header(USER_AGENT),
+        Ok(match name {
             KeyName::Referer => parts.header(REFERER),
-            KeyName::CurrentTime => AmzDate::from_ms(origin.asked_ms).extended().into(),
-            KeyName::EpochTime => (origin.asked_ms / 1000).to_string().into(),
-            KeyName::RequestedRegion => Values::from(*region),
             KeyName::Prefix if kinds.lists => parts.parameter("prefix"),
             KeyName::Delimiter if kinds.lists => parts.parameter("delimiter"),
             KeyName::MaxKeys if kinds.lists => parts.parameter("max-keys"),
             KeyName::VersionId => parts.version_id(),
-            KeyName::ExistingObjectTag => self.existing_tag(tag),
-            KeyName::RequestTag => self.bucket_tag_given(tag),
-            KeyName::TagKeys => self.bucket_tag_keys_given(),
-            KeyName::BucketTag | KeyName::ResourceTag => value_of(self.bucket_tags, tag),
-            KeyName::RequestObjectTag => self.request_tag(tag),
-            KeyName::RequestObjectTagKeys => self.request_tag_keys(),
-            KeyName::AuthType => self.auth_type().into(),
-            KeyName::SignatureAge => self.signature_age().into(),
-            KeyName::SignatureVersion => self.signature_version().into(),
+            KeyName::ExistingObjectTag => self.existing_tag(tag)?,
+            KeyName::RequestTag => parts.bucket_tag_given(tag)?,
+            KeyName::TagKeys => parts.bucket_tag_keys_given()?,
+            KeyName::BucketTag | KeyName::ResourceTag => value_of(bucket_tags, tag),
+            KeyName::RequestObjectTag => parts.request_tag(tag)?,
+            KeyName::RequestObjectTagKeys => parts.request_tag_keys()?,
             KeyName::IfMatch if kinds.guards => parts.header(IF_MATCH),
             KeyName::IfMatch => parts.guard.into(),
             KeyName::IfNoneMatch if kinds.guards => parts.header(IF_NONE_MATCH),
-            KeyName::LocationConstraint => self.location(),
+            KeyName::LocationConstraint => self.location()?,
             KeyName::ObjectCreationOperation => {
                 kinds.creates.map(|creates| if creates { "true" } else { "false" }).into()
             }
@@ -377,6 +306,6 @@ impl sherd_policy::Facts for RequestFacts<'_> {
             KeyName::MetadataDirective if kinds.copies => parts.header("x-amz-metadata-directive"),
             // Keys of the identity are never asked for here; all others no request has.
             name => header_of(name).map_or(Values::Absent, |header| parts.header(header)),
-        }
+        })
     }
 }

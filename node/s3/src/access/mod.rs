@@ -1,8 +1,8 @@
-//! Access control: the one place that decides whether a caller may do something.
+//! Access control: the one place of S3 that asks whether a caller may do something.
 //!
 //! ```text
-//! actions of a request -> rights of its caller in the bucket (`rights`) -> verdict by facts (`facts`)
-//!     -> AccessDenied as AWS words it (`sherd_front::denial`)
+//! actions of a request -> rights of its caller in the bucket -> decision by facts (`facts`)
+//!     (`sherd_front::decision`) -> AccessDenied as AWS words it (`sherd_front::denial`)
 //! ```
 //! The protocol layer asks once a request is named, before its body (`protocol/authorize.rs`). A decision by
 //! the object's tags, or by the document, is taken where those are read, for callers alone whose policies
@@ -11,27 +11,26 @@
 pub(crate) mod again;
 pub(crate) mod facts;
 pub(crate) mod limits;
-mod rights;
 
 use std::sync::Arc;
 
 use http::HeaderMap;
 use sherd_core::config::public_access::PublicAccessBlock;
-use sherd_core::record::{ObjectTags, Tag};
+use sherd_core::record::Tag;
 use sherd_front::callers::{Caller, Credential};
+use sherd_front::decision::origin::OriginFacts;
+use sherd_front::decision::rights::{Authorizer, KeptRights};
+use sherd_front::decision::{Decision, Fact, Question};
 use sherd_front::denial::Denial;
 use sherd_front::source::Source;
-use sherd_policy::{Identity, KeyName, Resource, Rights, Verdict};
+use sherd_policy::{Identity, KeyName, Resource};
 use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
 
 use super::protocol::code::Code;
 use super::protocol::refusal::Refusal;
 
-use facts::{AwaitedFacts, FactKinds, Facts, Origin, RequestFacts};
+use facts::{FactKinds, Facts, RequestFacts};
 use limits::ACTIONS_MAX;
-use rights::KeptRights;
-
-pub use rights::Authorizer;
 
 /// The action of a list of a bucket's keys. A caller without it does not learn which keys are missing.
 pub(crate) const LIST: &str = "s3:ListBucket";
@@ -87,42 +86,40 @@ pub(crate) enum RightsError {
 #[derive(Debug, Clone)]
 pub struct Access {
     authorizer: Arc<Authorizer>,
-    origin: Origin,
+    origin: OriginFacts,
     /// Without rights the caller may do everything.
     rights: Option<Arc<KeptRights>>,
     /// The tags of the bucket that conditions may name: those that are root's.
     bucket_tags: Option<Arc<[Tag]>>,
     /// The public access block of the account, where the caller is anonymous: it counts for no other.
     account: PublicAccessBlock,
-    /// The facts that the decision on the operation waits for, and the actions that wait.
-    awaited: AwaitedFacts,
-    pending: [Option<&'static str>; ACTIONS_MAX],
-    /// The kinds of facts that the operation has.
-    kinds: FactKinds,
-    /// Whether the decision on the operation depends on the tags of its object.
-    depends_on_tags: bool,
+    operation: WaitingOperation,
     /// The bucket that a copy reads from, as it was when the rights were found.
     copied_bucket: Option<Box<BucketRef>>,
 }
 
+/// The part of the decision on an operation that waits for facts.
+#[derive(Debug, Clone)]
+struct WaitingOperation {
+    /// The last fact in order that is waited for.
+    needs: Option<Fact>,
+    /// The actions that wait.
+    actions: [Option<&'static str>; ACTIONS_MAX],
+    /// The kinds of facts that the operation has.
+    kinds: FactKinds,
+}
+
 impl Access {
-    /// Of a caller who may do everything, until rights in a bucket say otherwise.
-    pub(crate) const fn new(
-        authorizer: Arc<Authorizer>,
-        caller: Caller,
-        source: Source,
-        asked_ms: u64,
-    ) -> Self {
+    /// The access of a caller who may do everything, until rights in a bucket say otherwise.
+    pub(crate) fn new(authorizer: Arc<Authorizer>, caller: Caller, source: Source, asked_ms: u64) -> Self {
+        let region = Some(Arc::clone(authorizer.region()));
         Self {
             authorizer,
-            origin: Origin { caller, source, asked_ms },
+            origin: OriginFacts { caller, source, asked_ms, region },
             rights: None,
             bucket_tags: None,
             account: PublicAccessBlock::NONE,
-            awaited: AwaitedFacts::Nothing,
-            pending: [None; ACTIONS_MAX],
-            kinds: FactKinds::NONE,
-            depends_on_tags: false,
+            operation: WaitingOperation { needs: None, actions: [None; ACTIONS_MAX], kinds: FactKinds::NONE },
             copied_bucket: None,
         }
     }
@@ -196,10 +193,9 @@ impl Access {
         actions: &[&'static str],
         differing: &[KeyName],
     ) -> Self {
-        let settle = |kept: &Arc<KeptRights>| {
-            Arc::new(kept.settled(&self.facts(Facts::of(headers)), actions, differing))
-        };
-        let rights = self.rights.as_ref().map(settle);
+        let facts = self.facts(Facts::of(headers));
+        let settle = |kept: &Arc<KeptRights>| kept.settled(&self.origin, &facts, actions, differing);
+        let rights = self.rights.as_ref().map(settle).map(Arc::new);
         Self { rights, ..self }
     }
 
@@ -229,7 +225,7 @@ impl Access {
     }
 
     /// Judges an operation by all of its actions. Where the decision depends on facts that are not there yet,
-    /// [`Self::awaited`] names them, and [`Self::settle`] takes it.
+    /// [`Self::needs`] names them, and [`Self::settle`] takes it.
     ///
     /// # Errors
     /// AccessDenied.
@@ -239,139 +235,94 @@ impl Access {
         resource: Resource<'_>,
         facts: Facts<'_>,
     ) -> Result<(), Refusal> {
-        self.awaited = AwaitedFacts::Nothing;
-        self.kinds = facts.kinds();
-        for (place, action) in actions.into_iter().enumerate() {
-            let Some(action) = action else { continue };
-            let awaited = self.check_awaiting(action, resource, facts)?;
-            self.awaited = self.awaited.max(awaited);
-            if let Some(pending) = self.pending.get_mut(place) {
-                *pending = (awaited != AwaitedFacts::Nothing).then_some(action);
+        let mut operation = WaitingOperation { needs: None, actions, kinds: facts.kinds() };
+        for waiting in &mut operation.actions {
+            let Some(action) = *waiting else { continue };
+            match self.decide(action, resource, facts) {
+                Decision::Allowed => *waiting = None,
+                Decision::Denied(denial) => return Err(self.denied(denial, action, resource)),
+                Decision::Needs(fact) => operation.needs = operation.needs.max(Some(fact)),
             }
         }
-        self.depends_on_tags |= self.awaited == AwaitedFacts::Tags;
+        self.operation = operation;
         Ok(())
     }
 
-    /// Judges the actions that wait, by more facts. Those of the operation that are still missing count as
-    /// absent.
-    ///
-    /// # Errors
-    /// AccessDenied.
-    pub(crate) fn settle(&mut self, resource: Resource<'_>, facts: Facts<'_>) -> Result<(), Refusal> {
-        self.settled_by(resource, facts)?;
-        self.pending = [None; ACTIONS_MAX];
-        self.awaited = AwaitedFacts::Nothing;
-        Ok(())
+    /// The last fact in order that the decision on the operation waits for.
+    pub(crate) const fn needs(&self) -> Option<Fact> {
+        self.operation.needs
     }
 
-    /// As [`Self::settle`], but the actions wait on: for other facts, if these turn out to have changed.
+    /// Judges the actions of the operation that wait, by more facts. Those that are still missing count as
+    /// absent. Where facts turn out to have changed, it is asked again.
     ///
     /// # Errors
     /// AccessDenied.
-    pub(crate) fn settled_by(&self, resource: Resource<'_>, facts: Facts<'_>) -> Result<(), Refusal> {
-        let mut pending = self.pending.into_iter().flatten();
-        pending.try_for_each(|action| self.check(action, resource, facts.of_kinds(self.kinds)))
+    pub(crate) fn settle(&self, resource: Resource<'_>, facts: Facts<'_>) -> Result<(), Refusal> {
+        let facts = facts.of_kinds(self.operation.kinds);
+        self.operation
+            .actions
+            .into_iter()
+            .flatten()
+            .try_for_each(|action| self.allow(action, resource, facts))
     }
 
-    /// Asks whether the caller may do `action` to an object with these tags, which are decoded only where the
-    /// decision depends on them.
+    /// Checks the version that was read: it may be newer than the one that was authorized.
     ///
     /// # Errors
-    /// AccessDenied.
-    pub(crate) fn check_tagged(
+    /// AccessDenied, and where its tags cannot be decoded.
+    pub(crate) fn settle_read<T: AsRef<[Tag]>>(
         &self,
-        action: &'static str,
-        resource: Resource<'_>,
+        name: &ObjectName,
         facts: Facts<'_>,
-        tags: &ObjectTags,
+        tags: impl FnOnce() -> Result<T, Refusal>,
     ) -> Result<(), Refusal> {
-        if self.check_awaiting(action, resource, facts.about_object())? == AwaitedFacts::Nothing {
-            return Ok(());
+        match self.needs() {
+            Some(Fact::Tags) => self.settle(object(name), facts.with_existing_tags(tags()?.as_ref())),
+            Some(Fact::Document) | None => Ok(()),
         }
-        let tags = tags.decode().map_err(|_| Refusal::new(Code::InternalError))?;
-        self.check(action, resource, facts.with_existing_tags(&tags))
     }
 
-    /// The facts that the decision on the operation waits for.
-    pub(crate) const fn awaited(&self) -> AwaitedFacts {
-        self.awaited
+    /// Whether the caller may do `action` on some object of the bucket, by some facts.
+    pub(crate) fn may_allow(&self, action: &'static str) -> bool {
+        self.is_roots() || self.rights.as_ref().is_none_or(|kept| kept.rights().may_allow(action))
     }
 
-    /// Whether the decision on the operation depends on the tags of its object.
-    pub(crate) const fn depends_on_tags(&self) -> bool {
-        self.depends_on_tags
-    }
-
-    /// Refuses a caller but root whom no policy allows any of these actions on any object of the bucket,
-    /// before the document arrives that names the objects.
-    ///
-    /// # Errors
-    /// AccessDenied for the first of the actions.
-    pub(crate) fn check_any(&self, actions: [&'static str; 2], bucket: &str) -> Result<(), Refusal> {
-        let Some(kept) = self.rights.as_ref().filter(|_| !self.is_roots()) else { return Ok(()) };
-        if actions.into_iter().any(|action| kept.rights.may_allow(action)) {
-            return Ok(());
-        }
-        let [first, _] = actions;
-        self.check(first, Resource::Object(bucket, "*"), Facts::of(&HeaderMap::new()))
+    /// Decides whether the caller may do `action` to `resource`.
+    pub(crate) fn decide(&self, action: &'static str, resource: Resource<'_>, facts: Facts<'_>) -> Decision {
+        let Some(kept) = &self.rights else { return Decision::Allowed };
+        self.question(kept, action, resource, &self.facts(facts)).decide()
     }
 
     /// Asks whether the caller may do `action` to `resource`. Facts that are not there count as absent.
     ///
     /// # Errors
     /// AccessDenied.
-    pub(crate) fn check(
+    pub(crate) fn allow(
         &self,
         action: &'static str,
         resource: Resource<'_>,
         facts: Facts<'_>,
     ) -> Result<(), Refusal> {
         let Some(kept) = &self.rights else { return Ok(()) };
-        let verdict = kept.rights.decide(action, resource, &self.facts(facts));
-        self.answer(action, resource, verdict, facts)
+        let decided = self.question(kept, action, resource, &self.facts(facts)).decide_by_known();
+        decided.map_err(|denial| self.denied(denial, action, resource))
     }
 
-    /// As [`Self::check`], but a decision that depends on facts which are not there yet is left open, and
-    /// they are named.
-    ///
-    /// # Errors
-    /// AccessDenied.
-    pub(crate) fn check_awaiting(
-        &self,
+    fn question<'a>(
+        &'a self,
+        kept: &'a KeptRights,
         action: &'static str,
-        resource: Resource<'_>,
-        facts: Facts<'_>,
-    ) -> Result<AwaitedFacts, Refusal> {
-        let Some(kept) = &self.rights else { return Ok(AwaitedFacts::Nothing) };
-        let request = self.facts(facts);
-        let verdict = kept.rights.decide(action, resource, &request);
-        match request.awaited() {
-            AwaitedFacts::Nothing => {
-                self.answer(action, resource, verdict, facts).map(|()| AwaitedFacts::Nothing)
-            }
-            awaited => Ok(awaited),
-        }
+        resource: Resource<'a>,
+        facts: &'a RequestFacts<'_>,
+    ) -> Question<'a> {
+        Question { rights: kept.rights(), origin: &self.origin, facts, action, resource }
     }
 
-    fn answer(
-        &self,
-        action: &'static str,
-        resource: Resource<'_>,
-        verdict: Verdict,
-        facts: Facts<'_>,
-    ) -> Result<(), Refusal> {
-        let identity = self.origin.caller.identity();
-        let decide = |rights: &Rights| rights.decide(action, resource, &self.facts(facts));
-        match verdict {
-            Verdict::Allowed => Ok(()),
-            Verdict::DeniedImplicitly => Err(self.denied(Denial::Implicit, action, resource)),
-            Verdict::DeniedExplicitly => {
-                let by_identity = decide(&self.authorizer.in_no_bucket(identity).rights) == verdict;
-                let denial = if by_identity { Denial::ByIdentity } else { Denial::ByResource };
-                Err(self.denied(denial, action, resource))
-            }
-        }
+    fn facts<'a>(&'a self, parts: Facts<'a>) -> RequestFacts<'a> {
+        let bucket_tags = self.bucket_tags.as_deref().unwrap_or_default();
+        let auth_type = self.origin.caller.signature().map(|signature| signature.auth_type);
+        RequestFacts { parts, bucket_tags, auth_type }
     }
 
     /// The refusal of an action. A caller without a signature is not shown why.
@@ -383,11 +334,6 @@ impl Access {
         Refusal::says(Code::AccessDenied, denial.message(caller.arn(), action, resource))
     }
 
-    fn facts<'a>(&'a self, parts: Facts<'a>) -> RequestFacts<'a> {
-        let bucket_tags = self.bucket_tags.as_deref().unwrap_or_default();
-        RequestFacts::new(&self.origin, self.authorizer.region(), bucket_tags, parts)
-    }
-
     /// The error of an operation on an object, as the caller may see it. A caller who may not list the bucket
     /// is not shown that a key is missing.
     ///
@@ -395,7 +341,7 @@ impl Access {
     /// AccessDenied instead of the error.
     pub(crate) fn shown(&self, bucket: &str, error: Error) -> Result<Error, Refusal> {
         if self.rights.is_some() && matches!(error, Error::Missing(MissingResource::Key)) {
-            self.check(LIST, Resource::Bucket(bucket), Facts::of(&HeaderMap::new()))?;
+            self.allow(LIST, Resource::Bucket(bucket), Facts::of(&HeaderMap::new()))?;
         }
         Ok(error)
     }

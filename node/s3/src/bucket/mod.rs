@@ -105,7 +105,7 @@ pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<R
     let location = location_of(&gateway.region, constraint)?;
     let given = DocumentFacts::Bucket { location: constraint.unwrap_or_default(), tags: &tags };
     let facts = Facts::of(&request.headers).with_document(given);
-    let mut access = request.access;
+    let access = request.access;
     access.settle(Resource::Bucket(name.as_str()), facts)?;
     tags::check_new(&access, name.as_str(), &tags, facts)?;
     // As on AWS since April 2023.

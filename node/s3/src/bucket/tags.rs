@@ -27,7 +27,7 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 
 pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let tags = tagging::of_bucket_document(request.payload.into_document())?;
-    let mut access = request.access;
+    let access = request.access;
     let given = DocumentFacts::Bucket { location: "", tags: &tags };
     let facts = Facts::of(&request.headers).with_document(given);
     access.settle(Resource::Bucket(request.target.bucket_name()), facts)?;
@@ -68,7 +68,7 @@ pub(super) fn check_new(
     if tags.is_empty() || access.is_roots() {
         return Ok(());
     }
-    access.check(TAG_RESOURCE, Resource::Bucket(bucket), facts)?;
+    access.allow(TAG_RESOURCE, Resource::Bucket(bucket), facts)?;
     match tags.iter().find(|tag| tag.is_roots()) {
         Some(tag) => Err(tagging::reserved(&tag.key, false)),
         None => Ok(()),

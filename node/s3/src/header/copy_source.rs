@@ -6,8 +6,9 @@
 use http::header::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
 use sherd_core::record::Tag;
+use sherd_front::decision::Decision;
 
-use crate::access::facts::{AwaitedFacts, Facts};
+use crate::access::facts::Facts;
 use crate::access::{self, Access, READ_OBJECT, RightsError, of_version};
 use crate::error::{Failure, Outcome};
 use crate::gateway::Gateway;
@@ -127,13 +128,14 @@ async fn check_read(gateway: &Gateway, headers: &HeaderMap, found: &mut Readable
     let version = found.source.version_text();
     let action = of_version(READ_OBJECT, version.is_some());
     let facts = Facts::of(headers).with_version(version.as_deref()).about_object();
-    let awaited = found.access.check_awaiting(action, access::object(&found.source.name), facts)?;
-    if awaited == AwaitedFacts::Tags {
-        found.deciding_tags(gateway).await?;
-        let facts = facts.with_existing_tags(found.tags.as_deref().unwrap_or_default());
-        found.access.check(action, access::object(&found.source.name), facts)?;
+    let resource = access::object(&found.source.name);
+    match found.access.decide(action, resource, facts) {
+        Decision::Allowed => return Ok(()),
+        Decision::Needs(_) => _ = found.deciding_tags(gateway).await?,
+        Decision::Denied(_) => {}
     }
-    Ok(())
+    let facts = found.tags.as_deref().map_or(facts, |tags| facts.with_existing_tags(tags));
+    Ok(found.access.allow(action, access::object(&found.source.name), facts)?)
 }
 
 fn parse(text: &str) -> Result<CopySource, Refusal> {

@@ -4,9 +4,10 @@ use http::HeaderMap;
 use s3s::dto::CopyObjectResult;
 use sherd_core::record::ObjectTags;
 use sherd_core::register::call::ClientCall;
+use sherd_front::decision::Decision;
 
 use crate::access::again::judged;
-use crate::access::facts::{AwaitedFacts, DocumentFacts, Facts, TAGGING_DIRECTIVE};
+use crate::access::facts::{DocumentFacts, Facts, TAGGING_DIRECTIVE};
 use crate::access::{self, Access, READ_TAGS, WRITE_TAGS, of_version};
 use crate::answer::{self, NULL, Response};
 use crate::error::Outcome;
@@ -97,13 +98,12 @@ async fn check_kept_tags(
     access: &Access,
     target: &ObjectName,
 ) -> Outcome<()> {
-    let is_decided = access.awaited() == AwaitedFacts::Nothing;
-    if is_decided && may_copy_tags(headers, readable, access, target) == Some(true) {
+    if access.needs().is_none() && may_copy_tags(headers, readable, access, target) == Some(true) {
         return Ok(());
     }
     let tags = readable.deciding_tags(gateway).await?;
     let facts = Facts::of(headers).with_document(DocumentFacts::Tags(tags));
-    access.settled_by(access::object(target), facts)?;
+    access.settle(access::object(target), facts)?;
     if tags.is_empty() || may_copy_tags(headers, readable, access, target) == Some(true) {
         Ok(())
     } else {
@@ -128,11 +128,11 @@ fn may_copy_tags(
         Some(tags) => (of_read.with_existing_tags(tags), of_write.with_document(DocumentFacts::Tags(tags))),
         None => (of_read, of_write),
     };
-    let may_read = of_source.check_awaiting(read, access::object(&source.name), of_read);
-    let may_write = access.check_awaiting(WRITE_TAGS, access::object(target), of_write);
+    let may_read = of_source.decide(read, access::object(&source.name), of_read);
+    let may_write = access.decide(WRITE_TAGS, access::object(target), of_write);
     match (may_read, may_write) {
-        (Err(_), _) | (_, Err(_)) => Some(false),
-        (Ok(AwaitedFacts::Nothing), Ok(AwaitedFacts::Nothing)) => Some(true),
+        (Decision::Denied(_), _) | (_, Decision::Denied(_)) => Some(false),
+        (Decision::Allowed, Decision::Allowed) => Some(true),
         _ => None,
     }
 }

@@ -131,9 +131,9 @@ impl BatchEntry {
         let version = text_of(self.version);
         let facts = Facts::of(headers).with_version(version.as_deref()).with_guard(guard);
         let resource = Resource::Object(bucket.as_str(), self.key.as_str());
-        access.check(of_version(DELETE_OBJECT, version.is_some()), resource, facts)?;
+        access.allow(of_version(DELETE_OBJECT, version.is_some()), resource, facts)?;
         if guard.is_some_and(|guard| guard != "*") {
-            access.check(of_version(READ_OBJECT, version.is_some()), resource, facts)?;
+            access.allow(of_version(READ_OBJECT, version.is_some()), resource, facts)?;
         }
         Ok(())
     }

@@ -12,10 +12,11 @@ use http::header::{
 use s3s::Body;
 use s3s::dto::{Timestamp, TimestampFormat};
 use sherd_core::record::ChecksumKind;
+use sherd_front::decision::Decision;
 use sherd_signature::query::{Pair, Query};
 
 use crate::access::facts::Facts;
-use crate::access::{self, Access, READ_OBJECT, READ_TAGS, of_version};
+use crate::access::{self, Access, READ_TAGS, of_version};
 use crate::answer::{NULL, Response, VERSION_ID};
 use crate::error::Outcome;
 use crate::header::if_range::{self, Validator};
@@ -25,7 +26,8 @@ use crate::protocol::query::{invalid, parsed};
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{
-    Gateway, body, header::attributes, header::checksum, header::conditions, header::range, header::timestamp,
+    Gateway, body, header::attributes, header::checksum, header::conditions, header::range, header::tagging,
+    header::timestamp,
 };
 use sherd_store::object::{Error, ObjectInfo, ObjectRead, ReadRequest, Span};
 
@@ -151,13 +153,14 @@ impl GetRequest {
         let (info, range) = about(&found);
         let mut described = describe(wanted, span, info, range, first, overrides);
         let facts = Facts::of(&headers).with_version(wanted.version.then_some("null"));
-        if access.depends_on_tags() {
-            // Those of the version that was read: another than the one that was judged may be there by now.
-            let action = of_version(READ_OBJECT, wanted.version);
-            access.check_tagged(action, access::object(&name), facts, &info.tags)?;
-        }
-        let action = of_version(READ_TAGS, wanted.version);
-        let may_read_tags = || access.check_tagged(action, access::object(&name), facts, &info.tags).is_ok();
+        access.settle_read(&name, facts, || tagging::given(&info.tags))?;
+        let (action, resource) = (of_version(READ_TAGS, wanted.version), access::object(&name));
+        let may_read_tags = || match access.decide(action, resource, facts.about_object()) {
+            Decision::Needs(_) => tagging::given(&info.tags).is_ok_and(|tags| {
+                access.decide(action, resource, facts.with_existing_tags(&tags)) == Decision::Allowed
+            }),
+            decided => decided == Decision::Allowed,
+        };
         if !info.tags.is_empty() && may_read_tags() {
             described.0.insert(TAGGING_COUNT, HeaderValue::from(u16::from(info.tags.count())));
         }

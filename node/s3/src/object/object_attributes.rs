@@ -13,7 +13,6 @@ use sherd_core::limits::LIST_KEYS_MAX;
 use sherd_core::record::{Checksum as StoredChecksum, ChecksumKind, Checksums};
 
 use crate::access::facts::Facts;
-use crate::access::{self, READ_ATTRIBUTES, READ_OBJECT, of_version};
 use crate::answer::{self, NAMESPACE, NULL, Response, VERSION_ID};
 use crate::error::Outcome;
 use crate::header::checksum_elements::ChecksummedContent;
@@ -21,7 +20,7 @@ use crate::multipart::part_marker;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
-use crate::{gateway::Gateway, header::checksum, header::timestamp, header::typed};
+use crate::{gateway::Gateway, header::checksum, header::tagging, header::timestamp, header::typed};
 use sherd_store::object::{ObjectDescription, PartDescription};
 
 const ATTRIBUTES: &str = "x-amz-object-attributes";
@@ -36,14 +35,8 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     let page = PartsAsked::of(max, after)?;
     let name = target.object();
     let ObjectDescription { info, mut parts } = gateway.objects.describe(name.clone()).await?;
-    if access.depends_on_tags() {
-        // Those of the version that was read: another than the one that was judged may be there by now.
-        let facts = Facts::of(&headers).with_version(null_version.then_some("null"));
-        for action in [READ_OBJECT, READ_ATTRIBUTES] {
-            let action = of_version(action, null_version);
-            access.check_tagged(action, access::object(&name), facts, &info.tags)?;
-        }
-    }
+    let facts = Facts::of(&headers).with_version(null_version.then_some("null"));
+    access.settle_read(&name, facts, || tagging::given(&info.tags))?;
     if info.checksum_kind != Some(ChecksumKind::Composite) {
         parts.iter_mut().flatten().for_each(|part| part.checksum = None);
     }

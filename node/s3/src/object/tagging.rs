@@ -5,8 +5,8 @@ use s3s::dto::GetObjectTaggingOutput;
 use sherd_core::record::ObjectTags;
 
 use crate::access::again::judged;
-use crate::access::facts::{AwaitedFacts, DocumentFacts, Facts};
-use crate::access::{self, Access, READ_TAGS};
+use crate::access::facts::{DocumentFacts, Facts};
+use crate::access::{self, Access};
 use crate::answer::{self, NULL, Response, VERSION_ID};
 use crate::error::Outcome;
 use crate::gateway::Gateway;
@@ -19,12 +19,8 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     let Request { target, headers, access, .. } = request;
     let name = target.object();
     let tags = gateway.objects.tags(&name).await?;
-    if access.depends_on_tags() {
-        // Those that are shown: others than the ones that were judged may be there by now.
-        let action = access::of_version(READ_TAGS, null_version);
-        let facts = Facts::of(&headers).with_version(null_version.then_some("null"));
-        access.check(action, access::object(&name), facts.with_existing_tags(&tags))?;
-    }
+    let facts = Facts::of(&headers).with_version(null_version.then_some("null"));
+    access.settle_read(&name, facts, || Ok(&tags))?;
     let tag_set = tags.into_iter().map(tagging::shown).collect();
     let response = answer::document(&GetObjectTaggingOutput { tag_set, version_id: None })?;
     Ok(of_version(response, null_version))
@@ -56,11 +52,11 @@ async fn change(
 ) -> Outcome<()> {
     judged(|| async {
         let mut decided_by = None;
-        if access.awaited() != AwaitedFacts::Nothing {
+        if access.needs().is_some() {
             let (given, existing) = (tagging::given(tags)?, gateway.objects.tags(name).await?);
             let facts = Facts::of(headers).with_version(null_version.then_some("null"));
             let facts = facts.with_existing_tags(&existing).with_document(DocumentFacts::Tags(&given));
-            access.settled_by(access::object(name), facts)?;
+            access.settle(access::object(name), facts)?;
             decided_by = Some(tagging::encoded(&existing)?);
         }
         Ok(gateway.objects.set_tags(name, tags.clone(), decided_by).await?)

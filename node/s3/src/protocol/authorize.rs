@@ -15,6 +15,7 @@ use sherd_core::id::{ObjectKey, may_be_bucket};
 use sherd_core::record::Tag;
 use sherd_front::callers::Caller;
 use sherd_front::source::Source;
+use sherd_policy::Resource;
 use sherd_signature::query::Query;
 use sherd_store::object::{BucketRef, Error, MissingResource, ObjectName};
 
@@ -107,8 +108,11 @@ impl Inner {
         // As at S3, a caller who may delete nothing is answered for each key, where its document takes no
         // room while it arrives.
         let is_refused_whole = || access.caller().is_anonymous() || !is_short(asked.headers);
-        if columns.resource == ResourceKind::EachKey && is_refused_whole() {
-            access.check_any([DELETE_OBJECT, of_version(DELETE_OBJECT, true)], target.bucket_name())?;
+        let deletions = [DELETE_OBJECT, of_version(DELETE_OBJECT, true)];
+        let may_delete = || deletions.into_iter().any(|action| access.may_allow(action));
+        if columns.resource == ResourceKind::EachKey && is_refused_whole() && !may_delete() {
+            let every_key = Resource::Object(target.bucket_name(), "*");
+            access.allow(DELETE_OBJECT, every_key, Facts::of(&HeaderMap::new()))?;
         }
         let resource = actions::resource_of(columns, target);
         let actions = actions::of(columns, asked.headers, asked.query, self.unsupported_acl);

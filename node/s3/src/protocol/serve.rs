@@ -6,6 +6,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use http_body::Body as HttpBody;
 use s3s::Body;
+use sherd_front::decision::Fact;
 
 use super::address::{self, Address, BadAddress};
 use super::admitted::AdmittedRequest;
@@ -18,7 +19,6 @@ use super::inner::Inner;
 use super::intake::{AddressedRequest, Proof};
 use super::refusal::{Refusal, Side};
 use super::respond::RespondContext;
-use crate::access::facts::AwaitedFacts;
 use crate::answer;
 use crate::error::{self, Failure, Outcome};
 use crate::head::columns::VERSION_ID;
@@ -170,7 +170,7 @@ impl Inner {
             return self.operations.run(operation, request).await;
         }
         // A change of tags is judged where it is made.
-        let waits = request.access.awaited() == AwaitedFacts::Tags;
+        let waits = request.access.needs() == Some(Fact::Tags);
         if waits && !operation.columns().judges_itself {
             Box::pin(self.settle(operation.columns(), &mut request)).await?;
         }

@@ -240,9 +240,13 @@ impl Case {
                 name: if number == 2 { "eve" } else { "bob" }.to_owned(),
                 id: "AIDA0123456789ABCDEF".to_owned(),
                 tags: if number == 4 { vec![("Team".to_owned(), "blue".to_owned())] } else { vec![] },
-                policies: self.own.iter().map(|texts| policy(texts, PolicyForm::Identity)).collect(),
+                policies: self.own_policies(),
             }),
         })
+    }
+
+    pub(crate) fn own_policies(&self) -> Vec<Arc<Policy>> {
+        self.own.iter().map(|texts| policy(texts, PolicyForm::Identity)).collect()
     }
 
     pub(crate) fn rules(&self) -> BucketRules {

@@ -95,6 +95,46 @@ proptest! {
     }
 
     #[test]
+    fn rights_within_a_boundary_allow_what_both_allow_and_deny_what_either_denies(seed: u64) {
+        let case = Case::new(seed);
+        // The same caller, whose own policies are those of the boundary.
+        let mut bounding = Case::new(seed);
+        bounding.own = Case::new(!seed).own;
+        let boundary = bounding.own_policies();
+        let alone = Rights::new(&bounding.identity(), None);
+        let by_boundary = alone.decide(case.action, case.resource(), &case.facts);
+        for bucket in [None, Some(case.rules())] {
+            let whole = Rights::new(&case.identity(), bucket.as_ref());
+            let before = whole.decide(case.action, case.resource(), &case.facts);
+            let within = whole.within(&boundary);
+            let after = within.decide(case.action, case.resource(), &case.facts);
+            prop_assert!(before == Verdict::Allowed || after == before, "{:?} {:?} {:#?}", before, after, case);
+            if before == Verdict::Allowed && case.who > 1 {
+                prop_assert_eq!(after, by_boundary, "{:#?}", case);
+            }
+            let is_object = matches!(case.resource(), Resource::Object(..));
+            prop_assert!(after != Verdict::Allowed || !is_object || within.may_allow(case.action), "{:#?}", case);
+            let nothing = within.within(&[]);
+            prop_assert_ne!(nothing.decide(case.action, case.resource(), &case.facts), Verdict::Allowed);
+            prop_assert!(!nothing.may_allow(case.action));
+        }
+    }
+
+    #[test]
+    fn an_explicit_deny_is_by_the_identity_where_its_own_policies_alone_deny(seed: u64) {
+        let case = Case::new(seed);
+        let (own, whole) =
+            (Rights::new(&case.identity(), None), Rights::new(&case.identity(), Some(&case.rules())));
+        if case.decide() == Verdict::DeniedExplicitly {
+            let is_own = own.decide(case.action, case.resource(), &case.facts) == Verdict::DeniedExplicitly;
+            for rights in [&whole, &whole.settled(&case.facts, &[case.action; 2], &[])] {
+                let found = rights.is_denied_by_identity(case.action, case.resource(), &case.facts);
+                prop_assert_eq!(found, is_own, "{:#?}", case);
+            }
+        }
+    }
+
+    #[test]
     fn another_deny_never_grants(seed: u64) {
         let mut before = Case::new(seed);
         before.restrict_public_buckets = false;

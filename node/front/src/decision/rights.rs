@@ -10,10 +10,12 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use sherd_core::config::public_access::{PublicAccessBlock, PublicAccessSetting};
 use sherd_core::config::{BucketConfig, UndecodableKind};
-use sherd_policy::{BucketRules, Facts, Identity, KeyName, Policy, Rights};
+use sherd_policy::{BucketRules, Identity, KeyName, Policy, Rights};
 use sherd_store::object::BucketView;
 
-use super::limits::{RIGHTS_BYTES_MAX, RIGHTS_PARTS, RIGHTS_USUAL};
+use super::origin::OriginFacts;
+use super::{RequestFacts, ServiceFacts};
+use crate::limits::{RIGHTS_BYTES_MAX, RIGHTS_PARTS, RIGHTS_USUAL};
 
 /// The addresses of an identity and of a bucket's configuration, and whether the account restricts public
 /// buckets.
@@ -21,7 +23,7 @@ type Place = (usize, usize, bool);
 
 /// Gives the rights of callers, out of memory. One for all requests.
 pub struct Authorizer {
-    region: Box<str>,
+    region: Arc<str>,
     kept: Cache<Place, Arc<KeptRights>, RightsWeight>,
 }
 
@@ -43,8 +45,8 @@ impl fmt::Debug for Authorizer {
 
 /// Rights, and the places of what they were compiled from.
 #[derive(Debug)]
-pub(super) struct KeptRights {
-    pub(super) rights: Rights,
+pub struct KeptRights {
+    rights: Rights,
     /// Nothing else has the address of a shared value while something points at it, even weakly.
     _identity: Weak<Identity>,
     _config: Weak<BucketConfig>,
@@ -58,15 +60,28 @@ impl KeptRights {
         Self { rights, _identity: identity, _config: config, bytes }
     }
 
+    /// The rights.
+    pub const fn rights(&self) -> &Rights {
+        &self.rights
+    }
+
     /// The same for requests for these actions that differ in these keys alone, with the facts of one.
-    pub(super) fn settled(&self, facts: &dyn Facts, actions: &[&'static str], differing: &[KeyName]) -> Self {
-        Self::new(self.rights.settled(facts, actions, differing), Weak::new(), Weak::new())
+    #[must_use]
+    pub fn settled(
+        &self,
+        origin: &OriginFacts,
+        facts: &dyn ServiceFacts,
+        actions: &[&'static str],
+        differing: &[KeyName],
+    ) -> Self {
+        let facts = RequestFacts::new(origin, facts, actions.first().copied().unwrap_or_default());
+        Self::new(self.rights.settled(&facts, actions, differing), Weak::new(), Weak::new())
     }
 }
 
 impl Authorizer {
     /// For a region.
-    pub(crate) fn new(region: &str) -> Self {
+    pub fn new(region: &str) -> Self {
         let options = OptionsBuilder::new()
             .shards(RIGHTS_PARTS)
             .estimated_items_capacity(RIGHTS_USUAL)
@@ -83,13 +98,13 @@ impl Authorizer {
     }
 
     /// The region, as conditions name it.
-    pub(super) fn region(&self) -> &str {
+    pub const fn region(&self) -> &Arc<str> {
         &self.region
     }
 
     /// How many rights are kept, and their bytes.
     #[cfg(test)]
-    pub(super) fn kept(&self) -> (usize, u64) {
+    fn kept(&self) -> (usize, u64) {
         (self.kept.len(), self.kept.weight())
     }
 
@@ -98,7 +113,7 @@ impl Authorizer {
     ///
     /// # Errors
     /// [`UndecodableKind`] where the bucket's policy or its public access block cannot be decoded.
-    pub(super) fn in_bucket(
+    pub fn in_bucket(
         &self,
         identity: &Arc<Identity>,
         bucket: &BucketView,
@@ -126,7 +141,7 @@ impl Authorizer {
     }
 
     /// The rights of a caller by its own policies alone.
-    pub(super) fn in_no_bucket(&self, identity: &Arc<Identity>) -> Arc<KeptRights> {
+    pub fn in_no_bucket(&self, identity: &Arc<Identity>) -> Arc<KeptRights> {
         let place = (address(identity), 0, false);
         self.kept.get(&place).unwrap_or_else(|| {
             let rights = Rights::new(identity, None);
@@ -151,4 +166,42 @@ fn policy_of(config: &BucketConfig) -> Result<Option<&Arc<Policy>>, UndecodableK
 fn restricts_public_in(config: &BucketConfig) -> Result<bool, UndecodableKind> {
     let block = config.public_access_block()?;
     Ok(block.is_some_and(|block| block.has(PublicAccessSetting::RestrictPublicBuckets)))
+}
+
+#[cfg(test)]
+mod tests {
+    use sherd_policy::{PolicyForm, UserIdentity};
+
+    use super::*;
+
+    #[test]
+    fn rights_are_kept_by_their_bytes_and_keep_no_identity() {
+        let authorizer = Authorizer::new("eu-west-1");
+        let resource = format!("arn:aws:s3:::{}/*", "b".repeat(4000));
+        let policy = format!(
+            r#"{{"Version":"2012-10-17","Statement":
+                {{"Effect":"Allow","Action":"s3:GetObject","Resource":"{resource}"}}}}"#
+        );
+        let policy = Arc::new(Policy::parse(policy.as_bytes(), PolicyForm::Identity).unwrap());
+        let identity = |number: usize| {
+            Arc::new(Identity::User(UserIdentity {
+                arn: format!("arn:aws:iam::000000000001:user/{number}"),
+                name: number.to_string(),
+                id: format!("AIDA{number}"),
+                tags: vec![],
+                policies: vec![Arc::clone(&policy); 50],
+            }))
+        };
+        let callers: Vec<_> = (0..400).map(identity).collect();
+        for caller in &callers {
+            let kept = authorizer.in_no_bucket(caller);
+            assert!(kept.rights.bytes() > 50 * 4000);
+            assert_eq!(Arc::strong_count(caller), 1, "who is gone goes with its policies");
+        }
+        let (entries, bytes) = authorizer.kept();
+        assert!(bytes <= RIGHTS_BYTES_MAX, "{bytes} bytes");
+        assert!((20..200).contains(&entries), "{entries} entries of 200 KiB");
+        let last = callers.last().expect("there are some");
+        assert!(Arc::ptr_eq(&authorizer.in_no_bucket(last), &authorizer.in_no_bucket(last)), "compiled once");
+    }
 }
