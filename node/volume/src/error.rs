@@ -102,14 +102,14 @@ pub enum Error {
     /// Here, and not what was written. Ask another volume; queue a heal.
     #[error("corrupt: {what}")]
     Corrupt {
-        /// Which record or file.
+        /// Record or file.
         what: String,
     },
     /// A shard file as a crash leaves it before its end was written, or one that is being written. Ask
     /// another volume; queue a heal where a row names it. The disk is not at fault.
     #[error("unfinished: {what}")]
     Unfinished {
-        /// Which file.
+        /// File.
         what: String,
     },
     /// No space for new data; deletes and repairs still work.
@@ -152,7 +152,7 @@ pub enum OpenError {
         /// The volume's directory.
         path: PathBuf,
     },
-    /// It belongs to another cluster or volume.
+    /// The directory belongs to another cluster or volume.
     #[error("{path} belongs to {found}, expected {expected}")]
     Foreign {
         /// The volume's directory.
@@ -172,7 +172,7 @@ pub enum OpenError {
         /// The newest that is known.
         supported: u32,
     },
-    /// It is not what a volume keeps under its name.
+    /// A file is not what a volume keeps under its name.
     #[error("{path} is damaged: {what}")]
     Damaged {
         /// The file.

@@ -19,8 +19,8 @@ pub enum Source {
 pub enum Lookup<T> {
     /// The answer.
     Immediate(T),
-    /// It depends on what is not durable yet, or would block: submit the operation instead, or read
-    /// on a thread that may block.
+    /// The answer depends on state that is not durable yet, or would block: submit the operation instead, or
+    /// read on a thread that may block.
     Pending,
 }
 

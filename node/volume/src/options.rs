@@ -26,10 +26,10 @@ impl Durability {
 /// Treatment of a log that the disk cannot read, when a volume is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnreadablePolicy {
-    /// It fails: the next try may read it.
+    /// The opening fails: the next try may read the range.
     #[default]
     Refuse,
-    /// It counts as rotten: the volume opens with the rest, as one that lost state.
+    /// The range counts as rotten: the volume opens with the rest, as one that lost state.
     Lose,
 }
 

@@ -219,7 +219,7 @@ fn a_promise_is_kept_when_a_heal_brings_an_older_row() {
             },
         ],
         |answers, left| {
-            // It says that it took the row only by having it.
+            // The adopting volume shows the acceptance only by having the row.
             let accepted = Vec::from_iter((left == late(1)).then_some(left));
             Answers { promised: answers.promised.clone(), accepted }.check();
         },

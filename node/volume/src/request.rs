@@ -87,47 +87,47 @@ pub enum Op {
     },
     /// Write a packed shard.
     PutShard {
-        /// Which shard.
+        /// Shard id.
         shard: ShardId,
         /// The register that will name it.
         target: Target,
-        /// Its bytes, as they came.
+        /// Bytes of the shard, in the pieces in which they came.
         payload: Vec<Bytes>,
         /// Called when it is durable.
         done: Completion<()>,
     },
     /// Forget a packed shard; succeeds when it is not there.
     DeleteShard {
-        /// Which shard.
+        /// Shard id.
         shard: ShardId,
         /// Called when the delete is durable.
         done: Completion<()>,
     },
     /// Put an MRF entry, or replace the one under its id.
     HealPut {
-        /// Its id.
+        /// Id of the entry.
         id: HealId,
-        /// Its stored form.
+        /// Stored form of the entry.
         entry: Bytes,
         /// Called when it is durable.
         done: Completion<()>,
     },
     /// Remove an MRF entry. Rides with the next frame.
     HealDone {
-        /// Its id.
+        /// Id of the entry.
         id: HealId,
     },
     /// Put a note of replaced data. Rides with the next frame; what a crash loses of the last moment is
     /// left to the sweep, as the data of writes is that it cut short.
     ReleasePut {
-        /// Its id.
+        /// Id of the note.
         id: ReleaseId,
-        /// Its stored form.
+        /// Stored form of the note.
         entry: Bytes,
     },
     /// Remove a note of replaced data. Rides with the next frame.
     ReleaseDone {
-        /// Its id.
+        /// Id of the note.
         id: ReleaseId,
     },
     /// Note a peer's life and how far its log was durable when it answered. Rides with the next

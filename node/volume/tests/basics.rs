@@ -168,7 +168,7 @@ fn a_volume_that_was_opened_neither_votes_nor_takes_a_write_before_it_is_confirm
     assert!(volume.read(&object("a")).unwrap().result.unwrap().row.is_some());
 }
 
-/// Their size is measured: three peers of a set of four, with a row of 4 KiB.
+/// The size of positions is measured: three peers of a set of four, with a row of 4 KiB.
 #[test]
 fn positions_that_come_with_an_accept_are_logged_with_its_row() {
     let bench = Bench::new(1);

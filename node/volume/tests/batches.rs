@@ -388,7 +388,7 @@ fn hashes_count_towards_what_fits_a_batch() {
     let mut volume = bench.reopen();
     let (small, limit) = (100 << 10, (8 << 20) - (20 << 10));
     let first = submit_shard(&mut volume, 1, small);
-    // Its 125 hashes are what makes it too large.
+    // With its 125 hashes the shard is too large for the batch.
     assert!(begins_the_next(&mut volume, |v| submit_shard(v, 2, limit - small - (3 << 10))));
     assert!(matches!(first.lock().take(), Some(Ok(()))));
 }

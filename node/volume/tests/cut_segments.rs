@@ -90,7 +90,7 @@ fn a_last_file_without_its_header_was_cut_and_lost_what_was_acknowledged() {
         let life = volume.reader.answerer().incarnation;
         drop(volume);
         bench.kill();
-        // It is reported once, and is there for an operator to look into.
+        // The loss counts once, and the cut segment is kept for an operator to look into.
         let (volume, report) = bench.open().unwrap();
         assert!(report.lost_state.is_some(), "{story}");
         assert_eq!(volume.reader.answerer().incarnation, life, "{story}");
@@ -140,7 +140,7 @@ fn a_writer_that_does_not_sync_leaves_no_file_that_looks_cut() {
         volume.close();
         bench.kill();
         bench.options.durability = Durability::None;
-        // Its opening is all that it writes.
+        // The volume writes its opening and nothing else.
         let _volume = bench.reopen();
         assert_eq!(length(&bench, 2), bench.options.segment_bytes);
         bench.options.durability = Durability::Fsync;

@@ -349,7 +349,7 @@ fn a_ballast_that_was_given_up_is_made_again_when_there_is_room() {
     drop(fault);
     assert_eq!(look_again(&bench, &mut volume), (true, bench.options.ballast_bytes));
     assert_eq!(look_again(&bench, &mut volume), (false, bench.options.ballast_bytes));
-    // It serves as well as the first one.
+    // The new ballast serves as well as the first one.
     let (under, failure) = (bench.path.join("volume.json.new"), Failure::Full);
     let fault = bench.disk.inject(Fault { under, call: Call::Write, skip: 0, times: 1, failure });
     volume.reader.declare_lost("rolled back", Incarnation(9)).unwrap();

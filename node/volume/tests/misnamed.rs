@@ -110,7 +110,7 @@ fn several_segments_under_the_names_of_others_are_refused_and_left_alone() {
     }
 }
 
-/// It is looked for at each try to open: what the index has is not read again.
+/// Each try to open looks for the segment first: the index's content is not read again.
 #[test]
 fn a_segment_under_another_name_is_refused_before_the_log_is_read() {
     for number in 2..=5 {
@@ -241,7 +241,7 @@ fn a_copy_of_a_segment_is_not_a_part_of_the_log_even_without_the_segment() {
     }
 }
 
-/// They may have mattered to an operator: the report says what became of them.
+/// An operator may miss the files: the report says what became of them.
 #[test]
 fn files_that_are_not_segments_are_removed_and_reported() {
     let (bench, last) = with_segments();

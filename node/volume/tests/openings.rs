@@ -152,7 +152,7 @@ fn a_new_life_names_its_opening_and_those_of_earlier_lives_go() {
     assert_eq!(volume.reader.openings().openings().len(), 2);
 }
 
-/// It serves its data, and sends no opening that the next one would miss.
+/// Such a volume serves its data, and sends no opening that the next one would miss.
 #[test]
 fn a_volume_without_room_for_its_opening_serves_and_sends_no_position_until_it_has() {
     let bench = Bench::new(1);

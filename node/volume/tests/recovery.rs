@@ -352,7 +352,7 @@ fn a_forced_recovery_goes_on_with_what_is_left() {
     let row = volume.read(&object("kept")).unwrap().result.unwrap().row.unwrap();
     assert_eq!(row.head.ballot, ballot(1));
     assert!(matches!(volume.control(finish()), Err(Error::Corrupt { .. })));
-    // Its rows lie on both sides of the loss: they are judged again.
+    // Rows lie on both sides of the loss: they are judged again.
     drop(volume);
     bench.kill();
     bench.index.wipe();

@@ -174,7 +174,7 @@ fn segments_that_are_read_have_a_bounded_number_of_open_files() {
             assert_eq!(volume.packed(shard(one, 0)).unwrap(), bytes(one, 12_000));
         }
         let open = bench.disk.open_files();
-        // Those of the cache, the tail, volume.json.
+        // Files of the cache, the tail, volume.json.
         assert!(open <= SEGMENT_FILES_MAX as u64 + 4, "round {round}: {open}");
         drop(volume);
         bench.kill();

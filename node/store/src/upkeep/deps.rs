@@ -60,7 +60,7 @@ pub(crate) struct Deps {
     pub(crate) deletions: Deletions,
     pub(crate) report_counts: Arc<ReportCounts>,
     pub(crate) settings: Settings,
-    /// Those of the settings that may change, as they are in force.
+    /// The part of the settings that may change, as it is in force.
     pub(crate) tuning: Arc<LiveTuning>,
     /// The bound of all background work together, and its pause. How much healing loads each volume, the
     /// lanes of the volumes say besides.

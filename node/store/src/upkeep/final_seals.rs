@@ -32,9 +32,9 @@ pub(crate) fn is_sealed_for_ever_on(deps: &Deps, volume: VolumeId, bucket: Bucke
     serving.is_some_and(|serving| serving.reader.seals_of(bucket) == Seals::Final)
 }
 
-/// Takes over the final seals of a volume's peers: it may have been away when the buckets were deleted. That
-/// a bucket is deleted stays true, in whatever life a peer says so. All peers are read at one time, so that
-/// one that does not answer holds this up once.
+/// Takes over the final seals of a volume's peers: it may have been away when the buckets were deleted. A
+/// final seal is true in any life of a peer. All peers are read at one time, so that one without an answer
+/// delays this once.
 pub(crate) async fn take_final_seals(deps: &Deps, volume: VolumeId) {
     let Some(set) = deps.set_with(volume) else { return };
     let Some(own) = set.routes.iter().find(|route| route.volume == volume) else { return };
@@ -72,7 +72,7 @@ async fn take_page_of_seals(
     let last = page.last().map(|(bucket, _)| *bucket);
     let missing = page.into_iter().filter(is_final).map(|(bucket, _)| bucket);
     let missing = missing.filter(|bucket| !is_sealed_for_ever_on(deps, own.volume, *bucket));
-    // What the volume does not take now it is told by the next opening, or when the scrubber meets a row.
+    // A seal that the volume refuses here comes again at its next opening, or when the scrubber finds a row.
     let told = missing.map(|bucket| {
         ask(own.peer.control(own.volume, Control::SealForEver { bucket }), VOLUME_PATIENCE).map(drop)
     });

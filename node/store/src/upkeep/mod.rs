@@ -195,8 +195,8 @@ impl Upkeep {
         });
     }
 
-    /// Rebuilds a volume in its empty directory without waiting for its disk, as an admin ordered who saw it
-    /// after so many openings.
+    /// Rebuilds a volume in its empty directory without waiting for its disk, on an admin's order. The order
+    /// counts only while the volume's openings are still `opened_count`.
     pub fn adopt_now(&self, volume: VolumeId, opened_count: u32) {
         self.workers.orders.adopt_now(volume, opened_count);
     }
@@ -228,7 +228,7 @@ impl Upkeep {
         self.workers.queue.mrf.status()
     }
 
-    /// Its state, for metrics.
+    /// State of the workers, for metrics.
     pub fn status(&self) -> UpkeepStatus {
         let workers = &self.workers;
         let Deps { throttle, volumes, .. } = &workers.deps;

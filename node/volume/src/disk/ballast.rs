@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::disk::{DIRECT_ALIGN, Disk, OpenMode, read_from_device, write_past_cache};
 use crate::limits::{MEASURED_BYTES_MAX, MEASURED_US_MAX};
 
-/// Its file in the directory of a volume.
+/// Name of the file in a volume's directory.
 pub const NAME: &str = "ballast";
 
 /// How long after a try to make it the next one comes: a disk that refuses it though there seems to be room,

@@ -38,7 +38,7 @@ pub const DIRECT_ALIGN: usize = 4096;
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, without the directory.
+    /// File name, without the directory.
     pub name: String,
     /// Whether it is a directory itself.
     pub is_dir: bool,
@@ -164,7 +164,7 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// other error came before anything was synced, and changed nothing.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Which file has this name.
+    /// Returns the identity of the file with this name.
     ///
     /// # Errors
     /// As the system says; `NotFound` when none has.

@@ -99,7 +99,7 @@ pub struct SegmentHeader {
     pub is_longer: bool,
     /// The volume whose log this is.
     pub volume: VolumeId,
-    /// Its number; grows, never used again.
+    /// Number of the segment; grows, never used again.
     pub number: u64,
     /// The sequence of its first record.
     pub first: Sequence,

@@ -133,9 +133,9 @@ impl Flags {
 pub enum Phase {
     /// No vote, no writes.
     Waiting = 1,
-    /// It took the voters' guarantees: writes above its floor, no vote.
+    /// Voters' guarantees taken: writes above the floor, no vote.
     Adopting = 2,
-    /// It votes.
+    /// Vote and writes.
     Voting = 3,
 }
 
@@ -155,7 +155,7 @@ pub enum Subject {
     },
     /// Payload: the shard's bytes.
     Shard {
-        /// Which shard.
+        /// Shard id.
         shard: ShardId,
         /// The register that should name it.
         key: RegisterKey,
@@ -193,25 +193,25 @@ pub enum Subject {
     Peer {
         /// The peer.
         volume: VolumeId,
-        /// Its life.
+        /// Life of the peer.
         incarnation: Incarnation,
-        /// Its highest durable sequence seen in that life.
+        /// Highest durable sequence seen in that life.
         durable: Sequence,
     },
     /// Payload: the entry.
     Heal {
-        /// Its id.
+        /// Id of the entry.
         id: HealId,
     },
     /// A sealed segment that must be there.
     Segment {
-        /// Its number.
+        /// Number of the segment.
         number: u64,
-        /// Where its frames end.
+        /// Offset at which its frames end.
         end: u64,
-        /// Its first sequence.
+        /// First sequence.
         first: Sequence,
-        /// Its last sequence.
+        /// Last sequence.
         last: Sequence,
     },
     /// How far the recovery of one life got.
@@ -231,7 +231,7 @@ pub enum Subject {
     ClockReading(Timestamp),
     /// Payload: the entry.
     Release {
-        /// Its id.
+        /// Id of the entry.
         id: ReleaseId,
     },
     /// How far a peer's log was when it answered a proposer, as logs from before openings were drawn have it.
@@ -239,9 +239,9 @@ pub enum Subject {
     Position {
         /// The peer.
         volume: VolumeId,
-        /// Its life.
+        /// Life of the peer.
         incarnation: Incarnation,
-        /// Its highest durable sequence in that life.
+        /// Highest durable sequence in that life.
         durable: Sequence,
     },
     /// How far a peer's log was in each of its openings, as its answers said. Unlike [`Self::Peer`] it says
@@ -262,7 +262,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Which kind of record has this subject.
+    /// Returns the kind of the records with this subject.
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Row { .. } => Kind::Row,
@@ -482,7 +482,7 @@ fn take_peer_notes(reader: &mut Reader) -> Result<Subject, DecodeError> {
 /// The fixed part of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// Its kind.
+    /// Kind of the record.
     pub kind: Kind,
     /// How it is meant.
     pub flags: Flags,
@@ -490,7 +490,7 @@ pub struct RecordHeader {
     pub subject_bytes: u16,
     /// Bytes of the payload.
     pub payload_bytes: u32,
-    /// Its (original) sequence.
+    /// Original sequence of the record.
     pub sequence: Sequence,
     /// The checksum of header, subject and hashes.
     pub crc: u32,

@@ -42,9 +42,9 @@ pub const FORMAT: u32 = 1;
 pub struct Identity {
     /// The cluster that it belongs to.
     pub cluster: ClusterId,
-    /// Its id.
+    /// Id of the volume.
     pub volume: VolumeId,
-    /// Which of its lives this is.
+    /// Number of the volume's present life.
     pub incarnation: Incarnation,
     /// Whether its cluster was ever complete.
     pub phase: Phase,
@@ -86,9 +86,9 @@ impl LostRange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Its first members are still being gathered.
+    /// The first members of the cluster are still being gathered.
     Forming,
-    /// It has served; an empty directory in it has lost something.
+    /// The cluster has served; an empty directory in it has lost something.
     Formed,
 }
 

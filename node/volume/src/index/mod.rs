@@ -21,7 +21,7 @@ use crate::lookup::Lookup;
 /// An operation on the index failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum IndexError {
-    /// It cannot be read or written. It is removed and rebuilt from the log.
+    /// The index cannot be read or written. It is removed and rebuilt from the log.
     #[error("index damaged: {what}")]
     Damaged {
         /// The damage that was seen.
@@ -42,7 +42,7 @@ pub enum IndexError {
     /// The caller broke the rules of [`Index::apply`]; nothing changed.
     #[error("index misused: {what}")]
     Misused {
-        /// Which rule.
+        /// Rule that was broken.
         what: &'static str,
     },
 }
@@ -147,7 +147,7 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     fn unmerged(&self) -> usize;
 }
 
-/// Which sequences an index has applied and which it has made durable: one rule for both.
+/// Sequences that an index has applied and those that it has made durable: one rule for both.
 #[derive(Debug, Clone, Copy, Default)]
 struct IndexProgress {
     /// The last durable sequence when the index was opened: batches up to here are in it already.

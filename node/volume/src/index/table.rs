@@ -98,14 +98,14 @@ pub enum Body {
     },
     /// An MRF entry.
     Heal {
-        /// Its stored form.
+        /// Stored form of the entry.
         entry: Bytes,
     },
     /// A piece of small state.
     State(Subject),
     /// A note of replaced data.
     Release {
-        /// Its stored form.
+        /// Stored form of the note.
         entry: Bytes,
     },
 }
@@ -421,9 +421,9 @@ fn state_writer(kind: Kind) -> Writer {
 /// Facts about a record's payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Payload<'a> {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub length: u32,
-    /// Its bytes; `None` when they are not what was written.
+    /// Bytes; `None` when they are not what was written.
     pub intact: Option<&'a [Bytes]>,
 }
 

@@ -80,13 +80,13 @@ impl From<Hint> for HintedCommit {
 /// A record that is to be written.
 #[derive(Debug)]
 pub struct NewRecord {
-    /// Its subject.
+    /// Subject of the record.
     pub subject: Subject,
     /// How it is meant.
     pub flags: Flags,
     /// The original sequence of a record that is written again.
     pub moved: Option<Sequence>,
-    /// Its payload.
+    /// Payload of the record.
     pub payload: Buffers,
     pub(crate) known: KnownRows,
     subject_bytes: usize,
@@ -184,7 +184,7 @@ pub type RecordPlaces = SmallVec<[RecordPlace; 4]>;
 /// Where a record was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordPlace {
-    /// Its (original) sequence.
+    /// Original sequence of the record.
     pub sequence: Sequence,
     /// The sequence of its place.
     pub placed: Sequence,
@@ -199,7 +199,7 @@ pub enum AppendError {
     Full,
     /// The disk refuses for the moment. No crash brings the batch back.
     Busy,
-    /// It was refused, and could not be taken back: a crash may find it whole.
+    /// The batch was refused, and could not be taken back: a crash may find it whole.
     Undecided(io::Error),
     /// The disk failed; what is on it is unknown.
     Fatal(io::Error),
@@ -221,7 +221,7 @@ impl AppendError {
 pub struct TailSegment {
     /// The segment.
     pub segment: Arc<Segment>,
-    /// Its file, for writing.
+    /// File of the segment, for writing.
     pub file: Arc<dyn DiskFile>,
     /// Bytes that the file has, durably where frames are: no frame reaches behind them.
     pub length: u64,

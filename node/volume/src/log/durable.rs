@@ -28,9 +28,9 @@ struct Zeros([u8; 1 << 18]);
 /// Where the file of a segment went that is not needed any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetiredFile {
-    /// It has no name any more.
+    /// The file is removed.
     Removed,
-    /// It has this name.
+    /// The file was renamed to this path.
     Spare(PathBuf),
 }
 

@@ -61,7 +61,7 @@ impl SegmentFiles {
         };
         let file = self.disk.open(path, OpenMode::Read)?;
         let mut open = self.open.lock();
-        // One that was let go meanwhile would take its space for as long as it is kept.
+        // A segment that was removed meanwhile would keep its space for as long as its file is open.
         if open.changes == changes {
             open.keep(number, &file);
         }
@@ -109,13 +109,13 @@ impl OpenFiles {
 /// One segment.
 #[derive(Debug)]
 pub struct Segment {
-    /// Its number.
+    /// Number of the segment.
     pub number: u64,
     /// The sequence of its first record.
     pub first: Sequence,
     /// Start value of its checksums.
     pub seed: Seed,
-    /// Its file's path.
+    /// Path of the file.
     pub path: PathBuf,
     files: Arc<SegmentFiles>,
 }
@@ -140,7 +140,7 @@ impl Segment {
         Self { number, first, seed: Seed::of(volume, number), path, files }
     }
 
-    /// Its file, for reading. A reader holds the segment meanwhile.
+    /// Opens the file for reading. The segment is held while a reader has it.
     ///
     /// # Errors
     /// As the system says; `NotFound` also when the segment was let go.
@@ -154,7 +154,7 @@ impl Segment {
         self.files.disk.open(&self.path, OpenMode::ReadDirect).ok()
     }
 
-    /// Its file, for reading, if it is open: opening it may wait for the disk.
+    /// The file for reading, if it is open: opening it may wait for the disk.
     pub fn open_file(&self) -> Option<Arc<dyn DiskFile>> {
         self.files.get_open(self.number)
     }
@@ -176,7 +176,7 @@ impl Segments {
         Self { map: RwLock::default(), files }
     }
 
-    /// Their files.
+    /// Open files of all segments.
     pub const fn files(&self) -> &Arc<SegmentFiles> {
         &self.files
     }

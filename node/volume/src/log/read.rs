@@ -23,13 +23,13 @@ use crate::lookup::Source;
 /// Why a record was not read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// It is not in memory, and only memory was asked.
+    /// Not in memory, and only memory was asked.
     WouldBlock,
     /// The pool has no buffer to spare, or the system no descriptor or memory.
     Busy,
-    /// Its segment was let go: if the record is living, it is elsewhere.
+    /// The segment was removed: if the record is living, it is elsewhere.
     Gone,
-    /// It is not what was written.
+    /// The bytes are not what was written.
     Corrupt,
     /// The disk cannot read it.
     Io(io::Error),
@@ -38,11 +38,11 @@ pub enum ReadError {
 /// A record without its payload, verified.
 #[derive(Debug)]
 pub struct VerifiedHead<'a> {
-    /// Its subject.
+    /// Subject of the record.
     pub subject: Subject,
     /// How it is meant.
     pub flags: Flags,
-    /// Its (original) sequence.
+    /// Original sequence of the record.
     pub sequence: Sequence,
     bytes: SegmentBytes<'a>,
     payload_at: u64,
@@ -55,8 +55,8 @@ pub struct VerifiedHead<'a> {
 pub(crate) struct SegmentBytes<'a> {
     segment: &'a Segment,
     source: Source,
-    /// Its file past the page cache, opened once for all blocks of a record: none where the device is not
-    /// asked, or the filesystem has no such thing.
+    /// The file past the page cache, opened once for all blocks of a record. `None`: the device is not asked,
+    /// or the filesystem has no such reads.
     device: Option<Arc<dyn DiskFile>>,
 }
 

@@ -52,14 +52,14 @@ const _: () = assert!(
 pub struct HeadedSegment {
     /// The segment.
     pub segment: Arc<Segment>,
-    /// Its header; `None` when it is damaged and the frames behind it are not.
+    /// Header of the segment; `None` when it is damaged and the frames behind it are not.
     pub header: Option<SegmentHeader>,
 }
 
 /// A record as replay found it.
 #[derive(Debug, Clone)]
 pub struct FoundRecord {
-    /// Its subject.
+    /// Subject of the record.
     pub subject: Subject,
     /// How it is meant.
     pub flags: Flags,
@@ -181,11 +181,11 @@ pub fn replay<E: From<UnreadableRange>>(
 /// damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundFrames {
-    /// It has.
+    /// At least one frame.
     Yes,
-    /// It has none.
+    /// No frame.
     No,
-    /// It may have one where it cannot be read.
+    /// No frame in what can be read.
     Unreadable,
 }
 
@@ -211,7 +211,7 @@ pub fn find_frames(segment: &Segment, policy: UnreadablePolicy) -> Result<FoundF
 enum SegmentEnds {
     /// The next segment's header names it, or the index.
     At(u64),
-    /// It is the last one.
+    /// The last segment of the log.
     Last,
     /// The next segment is gone, or its header is, and the index does not know.
     Unknown,
@@ -285,7 +285,7 @@ impl<'a> ReplayWalk<'a> {
             }
             let Some(frame) = later else { break };
             if frame.offset == offset && frame.header.first == expected {
-                // Its header is good and its records are not: skip it as a whole.
+                // The frame's header is good and its records are not: skip it as a whole.
                 self.expected = Some(Sequence(frame.header.last.0 + 1));
                 offset += frame.header.padded();
             } else {

@@ -22,8 +22,8 @@ const ORDERS: usize = 2_000;
 const STACK_BYTES: usize = 64 << 10;
 const VOLUME: VolumeId = VolumeId([1; 16]);
 const SEGMENT_BYTES: u64 = 8192;
-/// One for each reader and for the thread that lets a segment go: a kept file takes the descriptor that the
-/// next one needs.
+/// A descriptor for each reader and for the thread that removes a segment: a kept file takes the descriptor
+/// that the next one needs.
 const DESCRIPTORS: u64 = 3;
 /// The segments that are there, the one that is let go, and the one that is begun behind it.
 const THERE: std::ops::RangeInclusive<u64> = 1..=3;

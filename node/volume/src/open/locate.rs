@@ -80,11 +80,11 @@ pub(crate) struct MisnamedSegment {
 
 struct SegmentCandidate {
     segment: Segment,
-    /// Whether its header could be read, valid or not.
+    /// Whether the header could be read, valid or not.
     is_readable: bool,
-    /// Its header, where it is of the segment that the name says.
+    /// Header, where it is of the segment that the name says.
     header: Option<SegmentHeader>,
-    /// Its header, where it is of another segment of this volume.
+    /// Header, where it is of another segment of this volume.
     other: Option<SegmentHeader>,
     /// Frames of the segment that the name says; looked for where the header does not tell.
     frames: Option<FoundFrames>,
@@ -114,7 +114,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
     let LogFiles { path: log, names, volume, .. } = *files;
     if let Some(name) = names.iter().find(|name| is_segment_name(name) && parse_segment_name(name).is_none())
     {
-        // It may be one of this log under a name that is rotten: without it the log is not whole.
+        // The file may be a segment of this log under a rotten name: without it the log is not whole.
         let what = "no log comes to a segment of this number".to_owned();
         return Err(OpenError::Damaged { path: log.join(name), what });
     }
@@ -186,7 +186,7 @@ fn read_candidate(
     file.evict(0, SEGMENT_HEADER_BYTES as u64);
     let page = read_at(&segment, 0, SEGMENT_HEADER_BYTES, policy)?;
     let found = match page.as_deref().map(SegmentHeader::decode) {
-        // Its checksum is right: another version wrote it, and nothing of it is rotten.
+        // A right checksum: another version wrote the header, and nothing of it is rotten.
         Some(Err(DecodeError::Version { version, .. })) => {
             let (path, version) = (segment.path, u32::from(version));
             return Err(OpenError::Version { path, version, supported: u32::from(VERSION) });
@@ -309,7 +309,7 @@ fn holds_what_is_kept(
     let Some(header) = &misnamed.headed.header else { return Ok(false) };
     let last = others.last().and_then(|one| one.header.as_ref());
     if last.is_none_or(|last| header.number > last.number) {
-        // It is the one that was written to.
+        // The last segment is the one that was written to.
         return Ok(header.is_synced);
     }
     let key = segment_key(header.number);

@@ -75,7 +75,7 @@ pub struct Setup {
     pub expected: ExpectedIdentity,
     /// How it is run.
     pub options: Options,
-    /// Which opening this is: drawn for it.
+    /// Id drawn for this opening.
     pub opening: OpeningId,
 }
 
@@ -88,11 +88,11 @@ impl std::fmt::Debug for Setup {
 /// Identity of a new volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewVolume {
-    /// Its cluster.
+    /// Cluster of the volume.
     pub cluster: ClusterId,
-    /// Its id.
+    /// Id of the volume.
     pub volume: VolumeId,
-    /// Its life: 1, or above every one that its peers know.
+    /// Number of the first life: 1, or above every one that its peers know.
     pub incarnation: Incarnation,
     /// Whether its cluster has served yet.
     pub phase: identity::Phase,

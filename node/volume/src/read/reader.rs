@@ -76,7 +76,7 @@ impl Reader {
                 continue;
             }
             if target.epoch > view.small.epoch_of(target.slot) {
-                // It is recorded before anything is answered under it.
+                // A later epoch is recorded before anything is answered under it.
                 return Ok(Lookup::Pending);
             }
             let head = row.as_ref().map(|row| row.head);
@@ -120,7 +120,7 @@ impl Reader {
                 continue;
             }
             if target.epoch > view.small.epoch_of(target.slot) {
-                // It is recorded before anything is answered under it.
+                // A later epoch is recorded before anything is answered under it.
                 return Ok(Lookup::Pending);
             }
             let head = row.as_ref().map(|row| row.head);
@@ -246,7 +246,7 @@ impl Reader {
                 Err(ReadError::Corrupt | ReadError::Io(_)) => Err(corrupt()),
             };
         }
-        // Its segment is not there, and it is nowhere else.
+        // The named segment does not exist, and no other entry replaced this one.
         Err(corrupt())
     }
 

@@ -1,4 +1,4 @@
-//! Which shard files are being written.
+//! Shard files that are being written: one writer each.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Which blocks of large shards were read for clients since the process began: a bit each.
+//! Blocks of large shards that were read for clients since the process began: a bit each.
 //!
 //! The first read of a block comes from the device past the page cache, later ones come through the cache
 //! and fill it. A block that is forgotten here is read past the cache once more, and no more follows from it.

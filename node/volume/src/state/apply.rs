@@ -396,7 +396,7 @@ impl<'a> EntryBatch<'a> {
         let encoded = entry.encode();
         if let (Body::Row(row), Some(keys)) = (&entry.body, keys) {
             self.derived.raise(row.head.ballot);
-            // It is gone before the entry is, or soon after.
+            // The key leaves the list before the entry goes, or soon after.
             let is_listed = !row.head.committed || row.is_missed;
             let listed = is_listed.then(|| table::listed_value(&encoded, row.head.committed));
             self.changes.insert(keys.unsettled().clone(), listed);

@@ -44,7 +44,7 @@ pub enum CompactionStep {
     },
     /// A segment's file is free.
     Reclaimed {
-        /// Its number.
+        /// Number of the segment.
         segment: u64,
     },
 }
@@ -202,7 +202,7 @@ impl Volume {
             }
             Subject::Hints => {
                 let payload = match opened.whole() {
-                    // Their commits are found again, as after a replay.
+                    // Commits of lost hints are found again, as after a replay.
                     Err(ReadError::Corrupt) => return Ok(()),
                     payload => payload?,
                 };

@@ -87,7 +87,7 @@ impl Volume {
             Control::RaiseFloor { floor } => judge_floor(standing, *floor, self.working.floor, self.now()),
             Control::RaiseDataFloor { floor } => judge_data_floor(standing, *floor, self.now()),
             Control::Seal { epoch, .. } => {
-                // One that has seen a later topology for any slot does not seal for an older.
+                // A volume with a later topology for any slot does not seal for an older one.
                 judge_raise(standing).and_then(|()| judge_epoch(*epoch, self.working.epoch_max()))
             }
             Control::TakeGuarantees { .. } | Control::FinishRecovery { .. } | Control::ForceRecovery

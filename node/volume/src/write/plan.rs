@@ -59,7 +59,7 @@ pub(crate) struct PendingRow {
 pub(crate) enum JudgedPlace {
     /// Answered, or part of the batch.
     Done,
-    /// It depends on where this batch will stand: it begins the next one.
+    /// The operation depends on the state after this batch: it begins the next one.
     Later(Op),
 }
 

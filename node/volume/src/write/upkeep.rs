@@ -19,16 +19,16 @@ use crate::read::view::VolumeShared;
 /// State of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// It votes.
+    /// Votes.
     Serving,
-    /// It votes once its peers confirmed that it has its state.
+    /// Votes once its peers confirmed that it has its state.
     Unconfirmed,
-    /// It lost its state.
+    /// State lost, recovery not done yet: no vote.
     Recovering {
         /// Whether it took its voters' guarantees, and stores writes.
         may_write: bool,
     },
-    /// It does nothing any more.
+    /// Does nothing until it is opened again.
     Failed {
         /// Why.
         reason: String,
@@ -38,9 +38,9 @@ pub enum State {
 /// A volume's figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Its state.
+    /// State of the volume.
     pub state: State,
-    /// Its life.
+    /// Life of the volume.
     pub incarnation: Incarnation,
     /// Whether new data is refused for lack of space.
     pub full: bool,

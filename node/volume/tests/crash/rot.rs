@@ -47,7 +47,7 @@ fn a_rotten_frame_in_the_middle_is_lost_state_and_the_rest_is_readable() {
         for count in 1..=10 {
             assert_eq!(volume.packed(shard(count, 0)).is_ok(), count != page, "page {page}, shard {count}");
         }
-        // It stays so over a restart.
+        // A restart finds the same.
         drop(volume);
         bench.kill();
         let (mut volume, report) = bench.open().unwrap();

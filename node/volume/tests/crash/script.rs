@@ -122,7 +122,7 @@ impl Script {
             15 => {
                 let id = HealId([self.heal_number(); 16]);
                 volume.volume.submit(Op::HealDone { id });
-                // It has no answer: it goes with some frame.
+                // The operation has no answer: it goes with some frame.
                 notes.push((
                     Arc::default(),
                     Box::new(move |ledger, _| {
@@ -321,7 +321,7 @@ impl Script {
             dropped,
             Box::new(move |ledger, yes| {
                 let fate = ledger.rows.entry(name).or_default();
-                // It drops this tombstone and no other row.
+                // The call drops this tombstone and no other row.
                 let is_sure = fate.sure.as_ref().is_some_and(|(sure, _)| *sure == ballot);
                 if is_sure || !yes {
                     fate.note(None, yes);

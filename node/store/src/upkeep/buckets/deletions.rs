@@ -5,16 +5,15 @@
 //!              seals that they left                 -> `seals`
 //! ```
 //! A bucket with a seal on A volumes answers no request, so this does not wait for a sweep. Where all volumes
-//! are this node's, only this process works on a deletion; elsewhere one counts as left behind that is seen
-//! for 30 s and not written again. A row seen here is a hint only: the CAS and a register read decide
-//! (`core::register::seal`). Rows are looked through once for each opening of a volume, and when a seal or a
-//! gateway tells of a deletion.
+//! are this node's, only this process works on a deletion; elsewhere a deletion counts as left behind once it
+//! was seen for 30 s without a write. A row seen here is a hint only: the CAS and a register read decide
+//! (`core::register::seal`). Rows are read through once for each opening of a volume, and when a seal or a
+//! gateway reports a deletion.
 //!
-//! Each node looks through its own volumes at their opening, so all are. Of what others hold, P volumes of
-//! each set are read where a gateway of this node met a deletion, until it has gone: the volumes here may be
-//! of other sets than the bucket's register, or may have missed it, and other nodes got no report of it.
-//! Where seals here are of a bucket that no register names which is known here, all of them are read. Guards
-//! I-15.
+//! Each node looks through its own volumes at their opening, so all are. Of other nodes' volumes, P of each
+//! set are read when a gateway of this node reported a deletion, until it has gone: the volumes here may be
+//! of other sets than the bucket's register, or may have missed it, and other nodes got no report of it. If
+//! no register that is known here names the bucket of a seal, all of them are read. Guards I-15.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

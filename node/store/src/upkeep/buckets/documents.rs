@@ -97,7 +97,7 @@ impl DocumentSweeper {
             };
             let Ok(page) = answer.result else { return };
             for row in page.rows {
-                // They lie one behind the other.
+                // Generations of one bucket are neighbours in key order.
                 let Some((bucket, generation)) = Generation::of_register(&row.key) else { return };
                 if !row.tombstone && generation.0.made.as_ms() <= old_ms {
                     old.insert(row.key.key, (bucket, generation));

@@ -5,10 +5,10 @@
 //! a final seal on a volume of this node -> grace -> data that the bucket's rows name, deleted
 //!                                                 -> rows, dropped
 //! ```
-//! Only a final seal says that no request ever reads these rows again; one of a deletion under way may be
-//! taken back. The data goes before the row: what a crash leaves in between is found again by the row. Each
-//! opening of a volume is looked through once for each of its sealed buckets, and again where the scrubber
-//! meets a row of one. Data without a row is the sweeper's. Guards I-15.
+//! Only a final seal says that no request ever reads these rows again; a deletion under way may be taken
+//! back. The data goes before the row: what a crash leaves in between is found again by the row. Each opening
+//! of a volume is read through once for each of its sealed buckets, and again when the scrubber finds a row
+//! of one. Data without a row is the sweeper's. Guards I-15.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use crate::upkeep::shards::subject::HealSubject;
 /// The work that is left for a bucket that is sealed for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BucketClearing {
-    /// It is looked through from then on, in monotonic milliseconds.
+    /// Earliest time of the next walk over its rows, in monotonic milliseconds.
     Due(u64),
     /// Nothing of it is left.
     Done,
@@ -80,7 +80,7 @@ impl BucketRemains {
         }
         let waiting = known.due.iter().map(|(bucket, due_ms)| (*due_ms, *bucket));
         let mut due: Vec<(u64, BucketId)> = waiting.filter(|(due_ms, _)| *due_ms <= now_ms).collect();
-        // Those that wait longest come first: some that cannot go must not keep others back.
+        // Longest waits first: a bucket that cannot be cleared must not hold up the others.
         due.sort_unstable();
         due.into_iter().take(BUCKETS_PER_LOOK).map(|(_, bucket)| bucket).collect()
     }
@@ -139,7 +139,7 @@ impl RemainsCleaner {
         for own in self.deps.cluster.sets().iter().flat_map(|set| &set.routes) {
             let Some(local) = self.deps.volumes.get(own.volume) else { continue };
             let opening = (own.volume, local.opened_count());
-            // One that recovers still gets rows.
+            // A recovering volume still gets rows.
             let Some(serving) = local.state().votes().then(|| local.serving().ok()).flatten() else {
                 continue;
             };
@@ -189,12 +189,11 @@ impl RemainsCleaner {
         is_clear
     }
 
-    /// Deletes what a row names, on every volume, and then drops it on this one. What a reader holds stays,
-    /// and the row with it.
+    /// Deletes the data of a row on every volume, then drops the row on this one. Data under a reader's lease
+    /// stays, and its row.
     async fn clear_row(&self, own: &VolumeRoute, scanned: &ScannedRow) -> bool {
         let ScannedRow { key, row, tombstone: _, is_missed: _ } = scanned;
-        // What a row names that is rotten is left to the sweep. It may only be that nobody could read it just
-        // then.
+        // Data whose row is rotten is left to the sweep. A failed read may be a fault of the moment.
         if row.value.is_none() {
             let verified = ask(own.peer.verify_row(own.volume, key), VOLUME_PATIENCE).await;
             if !matches!(verified, Err(message::Error::Corrupt { .. } | message::Error::NotFound)) {
@@ -216,9 +215,9 @@ impl RemainsCleaner {
         dropped.is_ok_and(|answer| answer.result.is_ok())
     }
 
-    /// Whether a manifest page cannot be read although every volume says what it has of it: the row of
-    /// another volume named it, and it went with that one; or it went with its object, which this volume
-    /// missed. What it lists and is still there is left to the sweep.
+    /// Whether a manifest page cannot be read although every volume answered: it went with the row of another
+    /// volume, or with its object while this volume was away. Its shards that are still there are left to the
+    /// sweep.
     async fn is_page_lost(&self, key: &RegisterKey, page: DataRef) -> bool {
         if listed_on(&self.deps.stripes, key, page).await.is_ok() {
             return false;
@@ -311,7 +310,7 @@ mod tests {
         node.close().await;
     }
 
-    /// It is looked through again, and its row tells what is to be removed.
+    /// The bucket is looked through again: its row names the data that is to be removed.
     #[tokio::test]
     async fn a_bucket_is_not_clear_while_one_of_its_rows_has_to_stay() {
         let directories = Directories::new(4);

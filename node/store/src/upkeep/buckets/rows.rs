@@ -87,7 +87,7 @@ pub(super) async fn buckets_on(deps: &Deps, route: &VolumeRoute, buckets: &mut B
         let from = answer.from;
         deps.registers.learn(route.volume, &from);
         let Ok(page) = answer.result else { return false };
-        // Pages of two lives are no walk through, nor are those of one that still gets its rows.
+        // A walk counts only if all its pages came from one life of a voting volume.
         all_there &= from.votes && *life.get_or_insert(from.incarnation) == from.incarnation;
         let mut is_last = page.next.is_none();
         // Records of IAM lie one behind the other: the rest of them is not read.

@@ -5,8 +5,8 @@
 //! its bucket's register says deleted          -> final, on every volume
 //! no bucket's register names its bucket       -> final, on every volume
 //! ```
-//! The last is what a kill between a deletion's end and the volumes' notice leaves where somebody makes a
-//! bucket of that name anew: the register that could tell bears another id. Guards I-15.
+//! Last case: the gateway was killed after the deletion, before its volumes had the notice, and a new bucket
+//! has the name: the register bears another id. Guards I-15.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,8 +38,8 @@ pub(super) fn held_seals(deps: &Deps) -> HeldSeals {
     held
 }
 
-/// Removes seals or makes them final. `rows` were read after the seals were seen. What a volume here says of
-/// a bucket may be old; whether any register names it the volumes of other nodes tell, too.
+/// Removes seals or makes them final. `rows` were read after the seals were seen. Rows of a volume here may
+/// be old; for a bucket that none of them names the volumes of other nodes are asked, too.
 pub(super) async fn judge_held_seals(deps: &Deps, held: &HeldSeals, rows: &mut BucketRows) {
     let mut nameless = Vec::new();
     for (id, deletions) in held {
@@ -65,7 +65,7 @@ async fn judge_nameless_seals(deps: &Deps, nameless: &[BucketId], rows: &BucketR
     }
 }
 
-/// Those of these buckets that no register names, as far as the rows tell of all names. Each was named once.
+/// Buckets of `buckets` that no register names, if enough volumes were read to have all names; else none.
 pub(super) async fn named_nowhere(deps: &Deps, buckets: &[BucketId], rows: &BucketRows) -> Vec<BucketId> {
     let sets = deps.cluster.sets();
     let told: Vec<Vec<Reply<()>>> = sets.iter().map(|set| rows.told_by(set)).collect();

@@ -54,8 +54,7 @@ impl Mrf {
         self.queue.lock().contains(id)
     }
 
-    /// Whether the entry is held, and in the logs; then it is not healed before what was met now is looked
-    /// at.
+    /// Whether the entry is held and logged; then it is healed only after this report.
     pub(crate) fn met_again(&self, entry: &HealEntry, spare: Spare, found: Instant) -> bool {
         let is_logged = self.queue.lock().met_again(entry, spare, found);
         if is_logged {
@@ -120,9 +119,9 @@ impl Mrf {
         self.queue.lock().end_load();
     }
 
-    /// An entry that was handed out is healed: `forget`, which does not wait, tells the logs, unless it was
-    /// reported again meanwhile. Whoever finds the entry gone writes it anew, and the logs hear that after
-    /// they were told.
+    /// Ends an entry that was handed out, as healed. `forget`, which does not block, removes it from the
+    /// logs, unless it was reported again meanwhile. A concurrent report adds the entry again; its record
+    /// follows the removal.
     pub(crate) fn healed(&self, id: HealId, now_ms: u64, forget: impl FnOnce()) {
         self.healed_count.fetch_add(1, Ordering::Relaxed);
         let mut queue = self.queue.lock();
@@ -186,8 +185,7 @@ mod tests {
         HealEntry { key: RegisterKey::object(BucketId([1; 16]), key), data: None, since_ms }
     }
 
-    /// Damage that is met after its entry went is put into the logs anew: they must not be told to forget it
-    /// then.
+    /// A report after the entry went is logged again: the removal must precede that record in every log.
     #[test]
     fn nobody_finds_an_entry_gone_before_the_logs_are_told() {
         let mrf = Mrf::new();
@@ -209,8 +207,8 @@ mod tests {
         assert!(mrf.met_again(&entry("b", 7), Spare(1), Instant::now()));
     }
 
-    /// A log shows for a second more what it was told to forget: who took that for logged would put it
-    /// nowhere when it is met again.
+    /// A log lists an entry for up to a second after its removal was sent: an entry that counted as logged
+    /// then would be in no log when its damage is found again.
     #[test]
     fn what_a_log_is_about_to_forget_does_not_count_as_logged() {
         let mrf = Mrf::new();

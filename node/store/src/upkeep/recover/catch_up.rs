@@ -83,8 +83,8 @@ impl PeerComparer {
         noted: Option<(Incarnation, Sequence)>,
     ) -> Result<(), String> {
         let now = self.position_of_voter(route).await?;
-        // One that was never noted, or has begun another life, is compared as a whole: sequences of other
-        // lives say nothing of this one.
+        // A peer without a note, or in another life than its note's, is compared as a whole: sequences count
+        // within one life.
         let noted = noted.filter(|(life, _)| *life == now.incarnation);
         let (since, until) = (noted.map_or(Sequence(0), |(_, durable)| durable), now.durable);
         if since >= until {
@@ -116,9 +116,9 @@ impl PeerComparer {
         }
     }
 
-    /// How far the log of a peer is that votes, and whose log names the opening that says so. One that
-    /// recovers gets rows in its own life that stand behind that, and are older than the comparison all the
-    /// same; once a volume votes in a life it never recovers in it.
+    /// The durable end of a voting peer's log that names its opening. A recovering peer gets rows in its
+    /// present life that lie behind that end and are older than the comparison; a volume that votes never
+    /// recovers in the same life.
     async fn position_of_voter(&self, route: &VolumeRoute) -> Result<Position, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {
@@ -164,7 +164,7 @@ impl PeerComparer {
     async fn compare(&self, volume: VolumeId, key: RegisterKey) -> bool {
         self.deps.throttle.take(0).await;
         let Err(error) = self.checker.check_register(&key, ShardLook::For(volume)).await else { return true };
-        // It would not be looked at again: the next comparison begins behind this one.
+        // The next comparison begins behind this row, so the entry keeps it.
         tracing::debug!(?key, %error, "what the row names is not looked at yet");
         self.queue.put(HealEntry { key, data: None, since_ms: 0 }, Spare(1)).await
     }
@@ -182,11 +182,11 @@ pub(crate) async fn peer_positions(deps: &Deps, volume: VolumeId) -> PeerPositio
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// Notes on the volume how far its peers' logs are durable, so that it knows from where on it missed
-/// something, and they know when it comes back with less than it had. Only the opening that was compared with
-/// them is told: in another one the note would hide what that one missed.
+/// Notes on the volume how far its peers' logs are durable: it shows from where on the volume missed rows,
+/// and shows its peers when it comes back with less than it had. Only the opening that was compared gets the
+/// note: in another one it would hide what that one missed.
 ///
-/// The rows that the volume missed up to there are queued: the caller saw to it.
+/// The caller queued all rows that the volume missed up to there.
 pub(crate) fn note_peers(volume: &LocalVolume, opening: u32, peers: &PeerPositions) {
     for (peer, position) in peers.iter().copied() {
         let Position { incarnation, durable, .. } = position;

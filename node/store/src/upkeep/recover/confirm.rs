@@ -146,7 +146,7 @@ impl Confirmer {
                     declare_lost(volume, &serving, remembered);
                     return true;
                 }
-                // One that was asked without openings dropped nothing yet.
+                // A peer that was asked without openings dropped none of its notes yet.
                 if memory.is_whole && asker.is_some() {
                     opening.heard.insert(peer);
                 }

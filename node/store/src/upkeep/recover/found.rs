@@ -51,9 +51,9 @@ enum RowProspect {
     /// A volumes vote for it: with their votes any row is settled, of any age and life, by an identity
     /// write.
     Settles,
-    /// They would with those that did not answer in time.
+    /// A volumes would vote for it if the late ones answered.
     Late,
-    /// They would if they could read what they hold.
+    /// A volumes would vote for it if they could read their rows.
     Unreadable,
     /// The others are away, recover, or are sealed.
     Blocked,
@@ -104,10 +104,10 @@ impl FoundRowsWaiter {
     /// after an opening, and by what it was set back. A write that took effect in the place of a row decides
     /// it.
     ///
-    /// Rows that cannot be settled now are not waited for, or a set with too many volumes away, and a bucket
+    /// Rows that cannot be settled yet are not waited for, or a set with too many volumes away, and a bucket
     /// whose deletion was cut short, would keep a volume from `online` for as long: these are rows for which
     /// fewer than A volumes vote. (Seals go with their deletion, or the rows do.) A volume whose own life is
-    /// over is told so before it comes here.
+    /// over is restarted before it comes here.
     pub(crate) async fn found_rows_settled(&self, volume: VolumeId) -> bool {
         let soon = self.deps.settings.settle_after
             + self.deps.settings.settle_every

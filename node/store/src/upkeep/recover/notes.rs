@@ -107,7 +107,7 @@ mod tests {
         assert_eq!([SINCE, after_a_loss, opened].map(|now| last.is_over(now, every)), [false, true, true]);
     }
 
-    /// One in which reports were lost has lost them behind its beginning.
+    /// Reports that a comparison itself lost lie behind its beginning.
     #[tokio::test(start_paused = true)]
     async fn volumes_rest_after_a_comparison_that_lost_reports_itself() {
         let every = Duration::from_secs(2);
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(notes.ripe(&counts), None, "a report is in no log");
         (0..2 * NOTES_MAX).for_each(|_| notes.take(since, at(70)));
         assert_eq!(notes.taken.len(), NOTES_MAX);
-        // It is lost: no note of before tells anything any more, whatever is logged from here on.
+        // A lost report makes all earlier notes void, even those that are logged later.
         drop(reports);
         damage.row(&RegisterKey::object(BucketId([1; 16]), ObjectKey::new("b").expect("a key")));
         assert_eq!(notes.ripe(&counts), None);

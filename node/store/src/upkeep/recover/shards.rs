@@ -208,7 +208,7 @@ impl ShardRestorer {
     ) -> Result<(), String> {
         let Ok(subject) = HealSubject::new(&self.deps, key, data) else { return Ok(()) };
         if !subject.is_on(set.id) {
-            // Its shards are on other volumes.
+            // Not of this set: its shards are on other volumes.
             return Ok(());
         }
         let own = &set.routes[place];

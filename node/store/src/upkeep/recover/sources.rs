@@ -17,13 +17,13 @@ use crate::volumes::{LocalVolume, VolumeState};
 /// The part of a volume in the rebuild of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SourceState {
-    /// It has its data.
+    /// Holds its data.
     HasData,
-    /// It is opened, and what it has is not known yet.
+    /// Opened, and not compared with its peers yet.
     Opening,
-    /// It cannot be reached, and may come back as it was.
+    /// Unreachable; may come back as it was.
     Away,
-    /// It lost its data, or that is not rebuilt yet.
+    /// Data lost, or not rebuilt yet.
     Lost,
 }
 
@@ -36,13 +36,13 @@ pub(crate) struct DataSources {
 }
 
 impl DataSources {
-    /// Those that a lost volume is rebuilt from; `None` where it is in no set.
+    /// Volumes that a lost volume is rebuilt from; `None` where it is in no set.
     pub(crate) fn of(deps: &Deps, recoveries: &Recoveries, lost: VolumeId) -> Option<Self> {
         let set = deps.set_with(lost)?;
         Some(Self::among(deps, recoveries, &set, Some(lost)))
     }
 
-    /// Those of a whole set.
+    /// Volumes of a whole set.
     pub(crate) fn of_set(deps: &Deps, recoveries: &Recoveries, set: &SetView) -> Self {
         Self::among(deps, recoveries, set, None)
     }

@@ -16,9 +16,9 @@ pub(super) const SHARDS: &str = "shards";
 /// How far a volume is since it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpeningStatus {
-    /// It was not looked at yet: neither the queue nor [`Self::Recovering`] speaks of what it lacks.
+    /// Not looked at yet: neither the queue nor [`Self::Recovering`] covers what it lacks.
     Unknown,
-    /// Its rows or its shards are being brought back.
+    /// Rows or shards are being brought back.
     Recovering(RecoveryStatus),
     /// All that it lacks is in the queue.
     Known,
@@ -153,9 +153,8 @@ impl Recoveries {
         self.known.lock().get(&volume) == Some(&since)
     }
 
-    /// How far an opening of a volume is. Each recovery is listed before it is known to be
-    /// all, and what is not recovered is queued before it is no longer listed: so the list is asked
-    /// last, and the queue after it.
+    /// How far an opening of a volume is. A recovery is listed before it is known to be complete, and what is
+    /// not recovered is queued before it leaves the list: so read the list last, and the queue after it.
     pub(crate) fn standing(&self, volume: VolumeId, since: ComparisonPoint, now_ms: u64) -> OpeningStatus {
         let is_known = self.is_known(volume, since);
         match self.running.lock().get(&volume) {
@@ -183,7 +182,7 @@ mod tests {
         let began_ms = 1_795_000_000_000;
         recoveries.adopted(volume, 12);
         assert_eq!(said(began_ms), "gets its rows: 12 so far");
-        // What a restart finds before the shards are counted.
+        // State at a restart, before the shards are counted.
         recoveries.change(volume, |running| running.step = "shards");
         assert_eq!(said(began_ms), "looks for the shards that it lacks");
         recoveries.shards_left(volume, 100 << 20, began_ms);

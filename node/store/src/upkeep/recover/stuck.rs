@@ -18,7 +18,7 @@ use crate::upkeep::deps::Deps;
 pub struct StuckSet {
     set: SetId,
     lost: Vec<String>,
-    /// Those that were opened and do not vote.
+    /// Volumes that were opened and do not vote.
     unconfirmed: Vec<String>,
     way_out: WayOut,
 }
@@ -26,7 +26,7 @@ pub struct StuckSet {
 /// The end of the wait, beside lost volumes that come back as they were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WayOut {
-    /// It is enough to vouch for the unconfirmed ones.
+    /// An operator's vouching for the unconfirmed volumes is enough.
     Vouching,
     /// Too few are left to vouch for.
     NoVouching,
@@ -115,7 +115,7 @@ pub(crate) fn stuck(deps: &Deps, recoveries: &Recoveries, set: &SetView) -> Opti
     let way_out = match outlook(standing, set.quorums()) {
         Outlook::Open if empty_count > 0 && left < data_shards => WayOut::Replacing { left, data_shards },
         Outlook::Open => return None,
-        // It was vouched for already: they vote in a moment.
+        // Vouched for by the settings: the volumes vote in a moment.
         Outlook::NeedsVouching if deps.settings.vouch_after.is_some() => return None,
         Outlook::NeedsVouching => WayOut::Vouching,
         Outlook::NeedsVolumes => WayOut::NoVouching,

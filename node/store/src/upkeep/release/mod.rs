@@ -37,7 +37,7 @@ use crate::upkeep::limits::{
 use crate::upkeep::pages::ask;
 use crate::upkeep::shards::parts::is_open;
 
-/// Which volumes noted an entry.
+/// Volumes that noted an entry.
 type NoteHolders = SmallVec<[VolumeId; RELEASE_NOTED_ON]>;
 
 #[derive(Debug, Clone)]
@@ -150,14 +150,14 @@ pub struct ReleaseStatus {
 /// The outcome for data that was to be released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReleaseOutcome {
-    /// It is gone, or belongs to an object that goes later: nothing is left to do.
+    /// Deleted, or owned by an object that goes later: nothing is left to do.
     Done,
     /// A committed value names it: it stays.
     Named,
     /// A reader here or on another node holds it, or an upload that is open may: it is tried again for as
     /// long as that lasts.
     InUse,
-    /// It cannot be judged, or a volume does not answer: not now.
+    /// Undecided, or a volume does not answer: tried again later.
     Later,
 }
 
@@ -261,8 +261,8 @@ impl Releaser {
         }
     }
 
-    /// Reads from the logs of this node's volumes what should have been released by now, whoever replaced it:
-    /// that gateway may be gone, or have given the entry up.
+    /// Reads overdue notes of replaced data from the logs of this node's volumes, of every gateway: the one
+    /// that replaced it may be gone, or have dropped the entry.
     pub(crate) async fn read_overdue_notes(&self) {
         let now_ms = self.deps.now_ms();
         if now_ms < self.overdue_look_ms.load(Ordering::Relaxed) {
@@ -302,7 +302,7 @@ impl Releaser {
                         continue;
                     }
                 };
-                // They come in the order of their times.
+                // Entries come in the order of their times.
                 if entry.since_ms > until_ms {
                     return true;
                 }
@@ -328,7 +328,7 @@ impl Releaser {
         let before = u128::from_be_bytes(id.0).checked_sub(1).map(|before| ReleaseId(before.to_be_bytes()));
         match ask(route.peer.releases(volume, before, 1), PAGE_PATIENCE).await {
             Ok(found) => found.first().is_some_and(|(found, _)| *found == id),
-            // It does no harm to release it twice.
+            // A second release does no harm.
             Err(_) => true,
         }
     }

@@ -95,7 +95,8 @@ async fn stored(node: &Node, bytes: bytes::Bytes) -> DataRef {
     staged.data()
 }
 
-/// A gateway, with a script before its volumes, that knows of replaced data; its queue holds so many entries.
+/// A gateway with replaced data to release, and a script before its volumes; its queue holds `capacity`
+/// entries.
 fn releasing(node: &Node, capacity: usize) -> (Node, Arc<ScriptedPeer>) {
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     *gateway.workers.releaser.queue.lock() = ReleaseQueue::new(capacity);
@@ -164,7 +165,7 @@ async fn the_volumes_that_noted_replaced_data_hear_that_it_is_gone() {
     gateway.close().await;
 }
 
-/// Its id says on which two: they are not always the same.
+/// The entry's id selects the two volumes: they are not always the same.
 #[tokio::test]
 async fn notes_of_replaced_data_are_spread_over_the_volumes() {
     let directories = Directories::new(4);
@@ -290,7 +291,7 @@ async fn a_page_goes_after_all_that_it_lists() {
     gateway.close().await;
 }
 
-/// Whether anything names it nobody knows, then: it stays.
+/// An unreadable register may name the data: it stays.
 #[tokio::test]
 async fn nothing_is_released_while_its_register_cannot_be_read() {
     let directories = Directories::new(4);

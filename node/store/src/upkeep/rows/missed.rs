@@ -150,7 +150,7 @@ impl BringTurns {
 enum BringOutcome {
     /// All volumes have it, and got the hint.
     Brought,
-    /// Its bucket is being deleted: the row goes with it, or is looked at when the seals have gone.
+    /// The bucket is being deleted: the row goes with it, or is looked at when the seals have gone.
     Sealed,
     /// The volumes that lack it are full, which says nothing about other rows.
     Full(Vec<VolumeId>),
@@ -368,7 +368,7 @@ mod tests {
             assert!(turns.is_due(0, EVERY, now_ms), "its own");
             assert!(!turns.is_due(1, EVERY, now_ms), "look {look}");
         }
-        // It stopped.
+        // The look of the second key stopped.
         turns.look(8_100, 40_000);
         assert!(turns.is_due(1, EVERY, 40_000) && !turns.is_due(2, EVERY, 40_000));
         turns.look(8_100, 42_000);

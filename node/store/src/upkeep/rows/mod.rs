@@ -21,7 +21,7 @@ use crate::upkeep::limits::ROW_PATIENCE;
 pub(crate) struct Rows {
     /// Volumes with a row, its ballot, and whether they know it committed.
     pub(crate) held: Vec<(VolumeId, Ballot, bool)>,
-    /// Those of them whose row does not count as accepted: see `Vote::is_accepted`.
+    /// Volumes of `held` whose row does not count as accepted: see `Vote::is_accepted`.
     pub(crate) not_accepted: Vec<VolumeId>,
     /// The values of these rows, where they were read whole.
     pub(crate) values: Vec<(VolumeId, Value)>,
@@ -31,13 +31,13 @@ pub(crate) struct Rows {
     pub(crate) sealed: Vec<VolumeId>,
     /// Volumes that did not answer, or do not vote.
     pub(crate) silent: Vec<VolumeId>,
-    /// Those of the silent ones that are there, and had too much to do to answer in time.
+    /// Volumes of `silent` that are up, and too busy to answer in time.
     pub(crate) late: Vec<VolumeId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RowCheck {
-    /// Its head alone; its bytes may be rotten.
+    /// The row's head alone; its bytes may be rotten.
     Head,
     /// Every byte of it.
     Bytes,
@@ -66,8 +66,8 @@ impl Rows {
         one_ballot && self.without.is_empty() && self.rotten.is_empty()
     }
 
-    /// Whether the row of a ballot is committed, as far as the answers show: a holder knows it, or A accepted
-    /// it.
+    /// Whether the row of a ballot is committed, as far as the answers show: a holder marks it so, or A
+    /// accepted it.
     pub(crate) fn is_committed(&self, ballot: Ballot, quorums: Quorums) -> bool {
         let same = || self.held.iter().filter(move |(_, held, _)| *held == ballot);
         let accepted_count = same().filter(|(volume, ..)| !self.not_accepted.contains(volume)).count();
@@ -118,8 +118,7 @@ pub(crate) fn tell_committed(deps: &Deps, key: &RegisterKey, rows: &Rows) {
     }
 }
 
-/// Asks every volume of a key's set for its row. A row counts by its head, whatever
-/// became of its bytes.
+/// Asks every volume of a key's set for its row. A row counts by its head, even if its bytes are rotten.
 pub(crate) async fn rows_of(deps: &Deps, key: &RegisterKey) -> Rows {
     ask_rows(deps, key, RowCheck::Head).await
 }
@@ -189,7 +188,7 @@ async fn ask_rows(deps: &Deps, key: &RegisterKey, check: RowCheck) -> Rows {
 }
 
 /// Reads the inline bytes behind a row, where it has any: an error when they are rotten, or where the row is
-/// to be a value and is none.
+/// to be a value and does not decode.
 async fn verify_value(
     route: &VolumeRoute,
     target: &Target,
@@ -251,7 +250,7 @@ mod tests {
         assert!(!rotten.are_same());
     }
 
-    /// An object of so many delete markers.
+    /// An object of `markers` delete markers.
     fn value(markers: u64) -> Value {
         let marker = |n| Version { id: VersionId::NULL, modified_ms: n, kind: VersionKind::DeleteMarker };
         let versions = (0..markers).map(marker).collect();

@@ -84,7 +84,7 @@ impl Settler {
                     Some(age_ms) => age_ms,
                     None => ahead.age_ms(&known, (&key, ballot), self.deps.now_ms()),
                 };
-                // Its writer has either finished or gone, and so has the node whose turn is before.
+                // By then the row's writer has finished or gone, and so has the node whose turn is before.
                 let patience = self.deps.settings.settle_after
                     + self.deps.settings.settle_every * self.deps.turns_before(&key);
                 if Duration::from_millis(age_ms) >= patience {
@@ -115,14 +115,14 @@ impl Settler {
                 HealOutcome::Later { spare, .. } => Some(behind(spare)),
             }
         } else if rows.held.iter().any(|(_, held, _)| *held < ballot) {
-            // So would one that has an older row. Not at once: another ballot would stand in the way of
-            // whoever is about to bring it.
+            // So would a volume that has an older row. Not at once: another ballot would stand in the way of
+            // a volume that is about to bring it.
             Some(behind(Spare(1)))
         } else {
             None
         };
-        // Once the others know that it is committed nobody here would look at it again: where no log takes
-        // that, it is left as it is.
+        // After the hint no volume looks at the row again: where no log takes the entry, the row stays
+        // unsettled.
         if let Some((entry, spare)) = to_queue
             && !self.queue.put(entry, spare).await
         {

@@ -47,8 +47,8 @@ impl PartCloser {
         let found = match &part.value.state {
             // Read after the part was: an upload that is closed then never opens again.
             State::Part(_) => self.deps.registers.read(&object).await,
-            // They are there before their upload is open. At a fresh ballot: the row that was to open it long
-            // ago, and lies on a minority, can win no more.
+            // Attributes precede the opening of their upload. Read at a fresh ballot: the row that was to
+            // open it long ago, and lies on a minority, can win no more.
             State::UploadAttributes(_) if self.is_old_part(part.ballot) => {
                 self.deps.registers.finish(&object).await
             }

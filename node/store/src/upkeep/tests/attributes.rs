@@ -27,7 +27,7 @@ async fn state_of(node: &Node, key: &RegisterKey) -> State {
     node.workers.deps.registers.read(key).await.expect("readable").expect("there").value.state
 }
 
-/// They are there before their upload is open, and an upload may stay open for long.
+/// Attributes precede the opening of their upload, and an upload may stay open for long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attributes_go_a_day_after_an_upload_that_is_not_open() {
     let directories = Directories::new(4);

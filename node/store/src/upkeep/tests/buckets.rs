@@ -14,7 +14,7 @@ use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
 use crate::upkeep::final_seals::is_gone_for_ever;
 
-/// Whatever is done to the bucket's register while the first volume is away.
+/// Runs `work` on the bucket's register while the first volume is away.
 async fn while_the_first_is_away(node: &Node, work: impl AsyncFnOnce()) {
     let first = Arc::clone(&node.volumes.all()[0]);
     node.take_away(first.id()).await;
@@ -28,7 +28,7 @@ fn with_patience(node: &mut Node, deletion_after: Duration) {
     workers.deletion_watcher.deps.settings.deletion_after = deletion_after;
 }
 
-/// Its gateway was killed before it sealed anything, and nobody else was told of it.
+/// The gateway was killed before its first seal, so no node got a report of the deletion.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_that_only_other_nodes_volumes_show_is_undone_when_somebody_meets_it() {
     let directories = Directories::new(4);

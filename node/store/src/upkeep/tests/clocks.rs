@@ -1,5 +1,5 @@
-//! Clocks that are wrong: of all, of one gateway, of one volume. What they cost others is nothing, and
-//! when they are set back writes go on.
+//! Clocks that are wrong: of all, of one gateway, of one volume. Others pay nothing for them, and writes go
+//! on when they are set back.
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ async fn a_volume_whose_clock_alone_was_ahead_costs_that_volume_only() {
         let skewed = node.volumes.all()[0].id();
         let register = node.register("b").await;
         assert!(!rows_of(&node.workers.deps, &register).await.are_same(), "it refused what the others took");
-        // What it missed is reported, like that of a volume that does not answer.
+        // Rows that it missed are reported, like those of a volume that does not answer.
         let mut node = node;
         let mut reports = node.reports.take().expect("nobody took them");
         let reported = async {

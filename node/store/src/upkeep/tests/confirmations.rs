@@ -1,4 +1,4 @@
-//! What an opened volume's peers remember of it decides whether it votes.
+//! The notes of an opened volume's peers decide whether it votes.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ async fn a_volume_that_was_rolled_back_is_recovered() {
 
     let node = directories.start().await;
     node.put("b", &body(2, 100_000)).await;
-    // What the others know of it came with these writes.
+    // The peers' notes on the volume came with these writes.
     node.put("c", &body(3, 100_000)).await;
     node.close().await;
     std::fs::remove_dir_all(path).expect("removed");
@@ -62,7 +62,7 @@ async fn a_volume_that_was_rolled_back_is_recovered_whatever_it_wrote_before_its
 
     let node = directories.start().await;
     node.put("b", &body(2, 100_000)).await;
-    // What the others know of it came with these writes.
+    // The peers' notes on the volume came with these writes.
     node.put("c", &body(3, 100_000)).await;
     let told = node.volumes.all()[2].serving().expect("it serves").reader.answerer().position();
     node.close().await;
@@ -103,8 +103,8 @@ async fn a_volume_that_was_rolled_back_is_recovered_whatever_it_wrote_before_its
     node.volumes.close(DEADLINE).await;
 }
 
-/// A restart drops what its peers noted of the opening before, and nothing else: each knows of two openings
-/// at most.
+/// A restart drops what its peers noted of the opening before, and nothing else: each has notes of two
+/// openings at most.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restarts_do_not_make_peers_remember_ever_more() {
     let directories = Directories::new(3);
@@ -166,7 +166,7 @@ async fn a_volume_does_not_vote_before_enough_peers_said_what_they_remember() {
     node.volumes.close(DEADLINE).await;
 }
 
-/// The old disk is back, and the only peer that is there knows nothing of what came after it.
+/// The old disk is back, and the only peer that is there has no note of later writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_disk_does_not_vote_with_a_peer_that_knows_no_better() {
     let directories = Directories::new(4);

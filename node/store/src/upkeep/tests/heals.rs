@@ -60,7 +60,7 @@ async fn a_missing_packed_shard_is_rebuilt() {
     route.peer.delete_shard(route.volume, shard, data.home).await.expect("deleted");
     let subject = HealSubject::new(&node.workers.deps, &register, data).expect("fits its set");
     assert_eq!(subject.look(false).await.broken, [2]);
-    // As the volume's opening queues it: nobody asked the register yet.
+    // As the volume's opening queues it: the register was not read yet.
     let entry = HealEntry { key: register, data: Some(DamagedData::Id(data.id)), since_ms: 1 };
     assert_eq!(node.workers.healer.heal(&entry).await, HealOutcome::Whole);
     assert!(subject.look(true).await.broken.is_empty());
@@ -286,7 +286,7 @@ async fn data_of_which_too_few_shards_are_left_does_not_wait_for_room() {
     node.close().await;
 }
 
-/// What a scrubber finds while the logs are full is met again by nobody before its next pass.
+/// Damage that a scrubber finds while the logs are full is not found again before its next pass.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damage_that_no_log_took_is_logged_when_it_cannot_be_healed() {
     let directories = Directories::new(4);

@@ -1,4 +1,4 @@
-//! What is read through one node is not released by another.
+//! Data that is read through one node is not released by another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ async fn two_nodes(directories: &Directories) -> (Node, Node) {
     (node, other)
 }
 
-/// What was written, and then replaced through another node.
+/// Writes an object and replaces it through another node; returns the replaced data.
 async fn replaced(reading: &Node, replacing: &Node) -> (RegisterKey, DataRef) {
     let (register, old) = (reading.register("a").await, reading.data("a").await);
     replacing.put("a", &body(2, 100_000)).await;

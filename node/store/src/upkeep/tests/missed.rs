@@ -109,7 +109,7 @@ async fn missed_rows(node: &Node, names: &[&str]) -> (Vec<RegisterKey>, Arc<[Vol
     (registers, route)
 }
 
-/// Its clock may be behind for days: it answers, and takes no row.
+/// A volume's clock may be behind for days: it answers, and takes no row.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_that_takes_no_row_is_tried_with_one_key_a_look_and_each_key_has_its_turn() {
     let directories = Directories::new(4);
@@ -165,8 +165,8 @@ async fn a_volume_that_takes_no_row_is_tried_with_one_key_a_look_and_each_key_ha
     node.close().await;
 }
 
-/// It may be full for days, and what it lacks is looked at without a write: another volume's row waits for
-/// none of it.
+/// A volume may be full for days; its missed rows are looked at without a write, and hold up no row of
+/// another volume.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_a_full_volume_lacks_hold_up_none_behind_them() {
     let directories = Directories::new(4);

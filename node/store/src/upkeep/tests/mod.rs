@@ -207,7 +207,7 @@ impl Directories {
         self.start_with_pool(64 << 20).await
     }
 
-    /// Starts with a buffer pool of so many bytes.
+    /// Starts with a buffer pool of `cap_bytes`.
     pub(crate) async fn start_with_pool(&self, cap_bytes: usize) -> Node {
         self.start_at(cap_bytes, 0).await
     }
@@ -235,7 +235,7 @@ impl Directories {
         let began = std::time::Instant::now();
         let formation = loop {
             match form_or_find(&config, &SystemRng) {
-                // What still answers for the node before holds a volume a moment longer.
+                // A task of the node before may hold the volume a moment longer.
                 Err(FormationError::Open(OpenError::InUse { .. })) if began.elapsed() < DEADLINE => {
                     std::thread::park_timeout(Duration::from_millis(2));
                 }

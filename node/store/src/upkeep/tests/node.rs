@@ -1,5 +1,5 @@
-//! What tests do with a node: its gateways' requests, what its volumes hold, and volumes that leave and come
-//! back.
+//! The steps of tests on a node: requests of its gateways, contents of its volumes, volumes that leave and
+//! come back.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl Node {
         self.on_all_volumes(&self.register(key).await).await;
     }
 
-    /// Waits until every volume of its set has a register's row, and knows that it is committed.
+    /// Waits until every volume of its set has a register's row, marked as committed.
     pub(crate) async fn commit_everywhere(&self, register: &RegisterKey) {
         self.registers().finish(register).await.expect("all volumes have it");
         let known = async {
@@ -343,7 +343,7 @@ impl Node {
         serving.flat_map(|serving| serving.reader.all_seals().collect::<Vec<_>>()).collect()
     }
 
-    /// What was reported to upkeep, which does not run, since this was last asked.
+    /// Reports to upkeep, which does not run, since the last call.
     pub(crate) fn reported(&mut self) -> Vec<Report> {
         let reports = self.reports.as_mut().expect("not taken before");
         std::iter::from_fn(|| Some(reports.received.try_recv().ok()?.1)).collect()
@@ -366,12 +366,12 @@ impl Node {
         reports.received.recv().await.expect("its senders are there").1
     }
 
-    /// Its registers.
+    /// Registers of the node.
     pub fn registers(&self) -> &Registers {
         &self.workers.deps.registers
     }
 
-    /// Its data path.
+    /// Data path of the node.
     pub(crate) fn stripes(&self) -> &Stripes {
         &self.workers.deps.stripes
     }

@@ -93,7 +93,7 @@ async fn a_disk_that_comes_back_after_its_volume_was_rebuilt_is_recovered() {
     node.close().await;
 }
 
-/// What a volume that came back lacks is healed, or queued where that could not be done at once.
+/// Heals all that is queued for a volume that came back.
 async fn heal_what_is_queued(node: &Node) {
     while let Some(queued) = node.workers.queue.mrf.take(node.workers.deps.now_ms()) {
         let healed = node.workers.healer.heal(&queued).await;
@@ -123,7 +123,7 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     let opening = volume.opened_count();
     assert!(node.workers.follower.take_stock(volume.id()).await);
     assert_eq!(upkeep.standing(volume.id(), opening), OpeningStatus::Unknown, "no log says what it missed");
-    // What was not told to be committed before it left: nobody else settles rows here.
+    // Rows whose hint it missed before it left: no other worker settles rows here.
     let known = async {
         // Once more where no log took in time what was found.
         while upkeep.standing(volume.id(), opening) != OpeningStatus::Known {
@@ -153,7 +153,7 @@ async fn a_volume_is_compared_after_a_restart_although_its_peers_hardly_wrote_me
     node.take_away(volume.id()).await;
     node.put("while", &body(2, 1_000)).await;
     let register = node.register("while").await;
-    // Nobody here takes the report of what it missed.
+    // The report of its missed row is dropped with the node.
     node.close().await;
     std::fs::rename(volume.path().with_extension("away"), volume.path()).expect("moved back");
 
@@ -188,7 +188,7 @@ async fn a_volume_that_was_away_is_compared_as_a_whole_with_peers_that_were_rebu
     let volume = Arc::clone(&node.volumes.all()[2]);
     let serving = volume.serving().expect("it serves");
     for peer in node.volumes.all().iter().filter(|peer| peer.id() != volume.id()) {
-        // What it noted of the lives before: more than there is of the lives that there are.
+        // Notes of earlier lives reach further than the peers' logs of the present ones.
         let (incarnation, opening) = (Incarnation(0), OpeningId(1));
         let position = Position { incarnation, opening, durable: Sequence(1 << 20) };
         let noted = serving.submit(Op::PeerSeen { volume: peer.id(), position });
@@ -403,7 +403,7 @@ async fn a_vacant_directory_is_not_adopted_while_too_few_others_vote() {
     let node = directories.start().await;
     let vacant = Arc::clone(&node.volumes.all()[0]);
     assert!(matches!(vacant.state(), VolumeState::Vacant { .. }));
-    // Nobody is left to say what it had.
+    // No volume with rows is left.
     node.volumes.all()[3].vouch().await.expect("it serves");
     let stalled = node.workers.follower.recovery.recover(&vacant).await;
     assert_eq!(stalled, Err(RecoveryStall::Voters { voters: 1, needed: 2 }));

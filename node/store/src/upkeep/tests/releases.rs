@@ -70,7 +70,7 @@ async fn superseded_data_goes_when_its_last_reader_let_go() {
     drop(pinned);
     assert_eq!(node.workers.releaser.release_data_id(&key, old, false).await, ReleaseOutcome::Done);
     assert_eq!(subject.look(false).await.broken.len(), 4);
-    // What is named is never released, whatever is reported.
+    // Named data is never released, even when it is reported.
     let named = node.data("a").await;
     assert_eq!(node.workers.releaser.release_data_id(&key, named, false).await, ReleaseOutcome::Named);
     assert_eq!(node.get("a").await, Some(body(2, 100_000)));
@@ -118,12 +118,12 @@ async fn a_restart_finds_again_what_was_replaced() {
     node.close().await;
 }
 
-/// Waits until no volume has a note of replaced data. What was said to a volume that seemed to hang is said
-/// again, for its note is overdue.
+/// Waits until no volume has a note of replaced data. A control that a hanging volume missed is sent again
+/// when its note is overdue.
 async fn until_forgotten(node: &Node) {
     let forgotten = async {
         while notes(node).await > 0 {
-            // That it is done rides with the frames of this.
+            // The mark of the release rides with the frames of this write.
             drop(node.try_put("forgotten", &body(3, 1_000)).await);
             node.workers.releaser.read_overdue_notes().await;
             if !node.workers.releaser.release_what_is_due().await {
@@ -209,7 +209,7 @@ async fn a_complete_whose_client_went_away_closes_its_parts() {
         node.create_bucket().await;
         let (part, complete) = uploaded(&node).await;
         let is_cut_short = {
-            // It is dropped when its accept took effect, and before anybody heard so; unless its own tasks
+            // The request is dropped after its accept took effect and before its answer; unless its own tasks
             // came to the end of it between two looks.
             let mut request = Box::pin(node.objects.complete_upload(complete));
             loop {
@@ -267,7 +267,7 @@ async fn a_part_that_is_closed_late_reports_nothing_that_its_object_names() {
     node.close().await;
 }
 
-/// The object that took it over was replaced, and its bytes released, before anybody closed the part.
+/// The object that took the part over was replaced, and its bytes released, before the part was closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_a_crash_left_open_wants_nothing_healed_that_its_object_let_go() {
     let directories = Directories::new(4);
@@ -387,7 +387,7 @@ async fn what_its_gateway_released_is_not_released_again() {
     node.close().await;
 }
 
-/// Waits until so many notes of replaced data are in the logs.
+/// Waits until `count` notes of replaced data are in the logs.
 async fn until_notes(node: &Node, count: usize) {
     let noted = async {
         while notes(node).await != count {

@@ -1,4 +1,4 @@
-//! What a deleted bucket leaves on its volumes goes; what is only sealed stays.
+//! Rows and data of a deleted bucket go; those of a bucket that is only sealed stay.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ async fn what_a_deleted_bucket_left_is_no_damage() {
     node.close().await;
 }
 
-/// One of a deletion that may be taken back, and one that was a moment ago.
+/// A seal of a deletion that may be taken back, and the same once it was removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_goes_under_another_seal_than_a_final_one() {
     let directories = Directories::new(4);
@@ -178,7 +178,7 @@ async fn what_somebody_reads_of_a_deleted_bucket_stays_with_its_row() {
     drop(pinned);
     node.close().await;
 
-    // Who comes after it gives the readers of other nodes their grace anew.
+    // A process that starts after it gives the readers of other nodes their full grace again.
     let node = directories.start().await;
     node.workers.remains.look_for_remains().await;
     assert_eq!((rows_left(&node, bucket).await, intact(&node, &parts[1]).await), (vec![1; 4], 4));
@@ -189,7 +189,7 @@ async fn what_somebody_reads_of_a_deleted_bucket_stays_with_its_row() {
     node.close().await;
 }
 
-/// Nobody tells it of the seals that became final meanwhile.
+/// No message reports the seals that became final meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_that_was_away_when_a_bucket_was_deleted_lets_go_of_it() {
     let directories = Directories::new(4);
@@ -204,7 +204,7 @@ async fn a_volume_that_was_away_when_a_bucket_was_deleted_lets_go_of_it() {
     std::fs::rename(away.path().with_extension("away"), away.path()).expect("moved back");
     node.back_online(away.id()).await;
     assert!(rows_left(&node, bucket).await[3] > 0);
-    // The scrubber meets it before the volume was compared with its peers.
+    // The scrubber finds it before the volume was compared with its peers.
     node.clock.advance(HOUR_MS);
     node.workers.scrubber.scrub_pass(&away).await.expect("the pass ends");
     assert_eq!((node.workers.scrubber.status().findings_count, node.workers.queue.mrf.status().len), (0, 0));

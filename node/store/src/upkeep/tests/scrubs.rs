@@ -27,7 +27,7 @@ async fn put_without_a_shard(node: &Node, key: &str, seed: u64) -> (RegisterKey,
     (register, data)
 }
 
-/// The rows of these registers on a volume, once it knows them to be committed.
+/// The rows of these registers on a volume, once all are marked as committed.
 async fn committed(node: &Node, own: &VolumeRoute, registers: &[&RegisterKey]) -> Vec<ScannedRow> {
     let rows = async {
         loop {

@@ -23,7 +23,7 @@ use crate::upkeep::recover::catch_up::peer_positions;
 use crate::upkeep::recover::stall::RecoveryStall;
 use crate::volumes::{LocalVolume, VolumeState};
 
-/// What is sealed on the volumes: one page of buckets that are deleted, and three.
+/// Number of seals on the volumes: one page of deleted buckets, and three.
 const BUCKETS: usize = SEALS_PAGE_MAX + 3;
 
 fn bucket(number: usize) -> BucketId {
@@ -59,7 +59,7 @@ fn sealed(volume: &LocalVolume) -> BTreeSet<BucketId> {
     )
 }
 
-/// What a recovery asked, in its order.
+/// Requests of a recovery, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Asked {
     Record,

@@ -1,4 +1,4 @@
-//! What a volume did not know to be committed when it was opened is settled before it passes for known.
+//! Rows that a volume had not marked as committed when it was opened are settled before it passes for known.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::upkeep::rows::settle::RowsAhead;
 use crate::upkeep::{OpeningStatus, Upkeep};
 use crate::volumes::{LocalVolume, ServingVolume, WORKERS};
 
-/// Gives what an opening found so long to be settled, beyond the pause of the settle worker.
+/// Sets the time that found rows may take to be settled, beyond the pause of the settle worker.
 fn with_patience(node: &mut Node, found_patience: Duration) {
     node.change_deps(|deps| deps.settings.found_patience = found_patience);
 }
@@ -275,7 +275,7 @@ fn fits(
     serving.reads.run(job).is_ok()
 }
 
-/// It may be over its head in work for longer than an answer is waited for.
+/// A volume may be overloaded for longer than an answer is waited for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_wait_for_volumes_that_are_there_and_too_busy_to_answer() {
     let directories = Directories::new(4);
@@ -284,7 +284,7 @@ async fn rows_wait_for_volumes_that_are_there_and_too_busy_to_answer() {
     let register = node.register("a").await;
     accept_on(&node, &register, &node.workers.deps.cluster.set_of(&register).routes[1..]).await;
     node.close().await;
-    // What it knew by heart is forgotten: its read workers are asked.
+    // A restart drops cached answers: its read workers are asked.
     let mut node = directories.start().await;
     with_patience(&mut node, Duration::ZERO);
     let route = node.workers.deps.cluster.set_of(&register).routes.clone();
@@ -307,7 +307,7 @@ async fn rows_wait_for_volumes_that_are_there_and_too_busy_to_answer() {
     assert!(settled.is_err(), "three of four can settle it when they get to it");
     drop(gate);
     let settled = async {
-        // They come to it when they have done what is queued.
+        // The workers reach the question when their queue is done.
         while !node.workers.follower.found.found_rows_settled(route[1].volume).await {
             node.workers.settler.settle_volume(route[1].volume, &mut RowsAhead::default()).await;
         }

@@ -1,4 +1,4 @@
-//! What nobody needs any more goes, and nothing else.
+//! Unneeded data and rows go, and nothing else.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ async fn with_an_orphan(directories: &Directories) -> (Node, RegisterKey, DataRe
     with_an_orphan_of(directories, 100_000).await
 }
 
-/// As [`with_an_orphan`], of so many bytes.
+/// As [`with_an_orphan`], with an object of `bytes` bytes.
 async fn with_an_orphan_of(directories: &Directories, bytes: usize) -> (Node, RegisterKey, DataRef) {
     let node = directories.start().await;
     node.create_bucket().await;
@@ -251,7 +251,7 @@ async fn a_walk_of_tombstones_goes_on_where_it_was_cut_short() {
         heal_row(&node.workers.deps, &registers[registers.len() - 1]).await;
     }
     node.clock.advance(30 * HOUR_MS);
-    // That they are committed rides with the frames that these writes make.
+    // Commit marks ride with the frames that these writes make.
     for _ in 0..3 {
         node.put("other", &body(2, 1_000)).await;
     }
@@ -306,7 +306,7 @@ async fn an_old_tombstone_is_dropped_everywhere_and_a_young_one_stays() {
     node.clock.advance(30 * HOUR_MS);
     delete("young").await.expect("deleted");
     let young = node.register("young").await;
-    // That the old one is committed rides with the frames that these writes make.
+    // The commit mark of the old row rides with the frames that these writes make.
     heal_row(&node.workers.deps, &old).await;
     node.put("other", &body(2, 1_000)).await;
     node.workers.sweeper.sweep().await;
@@ -333,7 +333,8 @@ async fn a_suspect_that_its_register_names_stays() {
     node.close().await;
 }
 
-/// It could take an accept from before the tombstone, and show what was deleted.
+/// Without a raised floor the volume could take an accept from before the tombstone, and show what was
+/// deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_tombstone_is_dropped_while_a_volume_does_not_raise_its_floor() {
     let directories = Directories::new(4);
@@ -345,7 +346,7 @@ async fn no_tombstone_is_dropped_while_a_volume_does_not_raise_its_floor() {
     let old = node.register("old").await;
     heal_row(&node.workers.deps, &old).await;
     node.clock.advance(30 * HOUR_MS);
-    // That it is committed rides with the frames that this makes.
+    // The commit mark rides with the frames that this write makes.
     node.put_everywhere("other", &body(2, 1_000)).await;
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     gateway.clock.advance(30 * HOUR_MS);
@@ -421,7 +422,7 @@ async fn a_deletion_that_this_process_works_on_is_left_alone() {
     node.close().await;
 }
 
-/// Its gateway was killed before it sealed anything.
+/// The gateway was killed before its first seal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_without_a_seal_is_found_at_the_next_start() {
     let directories = Directories::new(4);
@@ -541,7 +542,7 @@ async fn a_listing_passes_a_volume_with_a_stale_seal() {
     assert_eq!(list().await.expect("the other volumes show it"), 1);
     node.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(node.seals(), [], "the register names no such deletion");
-    // With a seal on so many that a deletion may have ended, the bucket's register decides.
+    // With seals on enough volumes that a deletion may have ended, the bucket's register decides.
     let deletion = seal(&node, 0..3).await;
     move_bucket(&node, BucketPhase::Deleting { deletion }).await;
     move_bucket(&node, BucketPhase::Deleted).await;
@@ -648,7 +649,7 @@ async fn a_row_that_one_volume_never_got_is_brought_to_it_when_it_is_settled() {
     let rows = rows_of(&node.workers.deps, &register).await;
     assert!(rows.are_same() && rows.held.len() == 4, "{rows:?}");
 
-    // As when nobody heard what became of the overwrite that it missed.
+    // An overwrite without a result, which one volume missed.
     let ballot = accept_on(&node, &register, &route[1..]).await;
     let rows = rows_of(&node.workers.deps, &register).await;
     assert!(!rows.are_same() && rows.without.is_empty(), "it has the older one: {rows:?}");

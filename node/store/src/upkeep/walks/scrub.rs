@@ -5,10 +5,10 @@
 //! packed  every packed shard's bytes, and whether a register names it
 //! files   the same for shard files
 //! ```
-//! Bytes are read from the device: what the page cache has says nothing of what is on the platter. What is
-//! wrong becomes an MRF entry, what nobody names a suspect for the sweeper, files that were never finished
-//! among them. The place of the walk is remembered on the volume, so a restart goes on where it was; while
-//! suspects wait to be judged the remembered place stays before them.
+//! Bytes are read from the device, since the page cache may differ from the disk. Damage becomes an MRF
+//! entry; unnamed data becomes a suspect for the sweeper, unfinished files among it. The position of the walk
+//! is remembered on the volume, so a restart goes on where it was; while suspects wait for judgement the
+//! remembered position stays before them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -153,8 +153,8 @@ impl Scrubber {
         self.deps.tuning.scrub_pass().saturating_sub(passed)
     }
 
-    /// Forgets the place of a pass that ended, once what it suspected is judged; the next pass finds
-    /// again what cannot be judged for so long.
+    /// Forgets the position of a pass that ended, once its suspects are judged; a suspect that cannot be
+    /// judged until the next pass is due is found again by it.
     async fn end_pass(&self, volume: &LocalVolume, began_ms: u64) -> Result<(), String> {
         let set = self.deps.set_with(volume.id()).ok_or("the volume is in no set")?;
         while self.would_forget(&set) && self.until_next_pass(began_ms) > Duration::ZERO {
@@ -313,8 +313,8 @@ impl Scrubber {
         }
     }
 
-    /// Comes back to the rows that were young when the pass read them. They are not any more, whatever
-    /// their ballots say: those of a clock that was set back stay ahead.
+    /// Comes back to the rows that were young when the pass read them. A round later they are old; only the
+    /// ballots of a clock that was set back still look young.
     pub(crate) async fn scrub_postponed(&self, own: &VolumeRoute, postponed: &[PostponedRow]) {
         let youngest = postponed.iter().map(|row| row.time.as_ms()).max();
         let Some(youngest) = youngest else { return };
@@ -334,7 +334,7 @@ impl Scrubber {
         let target = self.deps.cluster.target(key.clone());
         match read_whole(own, &target, SCRUB_PATIENCE).await {
             Ok(Answer { from: _, result: Ok(Vote { row: Some(row), floor: _ }) }) => {
-                // One that was written again is left to the next pass while it is young.
+                // A row that was written again is left to the next pass while it is young.
                 if row.head.ballot.time == *time || !self.is_young(&row) {
                     self.judge_row(own, key, &row).await;
                 }

@@ -219,9 +219,9 @@ impl Sweeper {
         }
     }
 
-    /// Judges a suspect in the look after so many; `true` when it needs no further look. Each node that has a
-    /// shard of it finds it, and one is enough: the next one judges it where the shards are still there a
-    /// look later.
+    /// Judges a suspect on its `looks`-th pass; `true` when it needs no further look. Each node that has a
+    /// shard of it finds it, and one judgement is enough: the next node judges it where the shards are still
+    /// there a look later.
     async fn judge_suspect(&self, set: &SetView, suspect: &Suspect, looks: u32, horizon: Timestamp) -> bool {
         if looks < self.deps.turns_before(&suspect.key) {
             return false;
@@ -367,7 +367,7 @@ fn data_floor(reply: Reply<Guarantees>) -> Reply<Timestamp> {
 
 fn is_walk_due(last: Option<&SweepProgress>, now_ms: u64, every: Duration) -> bool {
     let Some(SweepProgress { began_ms, place }) = last else { return true };
-    // One that is said to begin later was noted by a clock that was ahead.
+    // A later beginning was noted by a clock that was ahead.
     let passed = now_ms.checked_sub(*began_ms).map(Duration::from_millis);
     place.is_some() || passed.is_none_or(|passed| passed >= every)
 }

@@ -89,7 +89,7 @@ impl Failure {
 pub struct Fault {
     /// The file or directory, or a directory above it.
     pub under: PathBuf,
-    /// Which calls.
+    /// Kind of call that fails.
     pub call: Call,
     /// How many matching calls succeed first.
     pub skip: u64,
@@ -159,7 +159,7 @@ struct DiskState {
     history: Vec<Operation>,
     cut_at: Option<u64>,
     is_off: bool,
-    /// Which process the disk serves; files and locks of earlier ones are dead.
+    /// Number of the process that the disk serves; files and locks of earlier ones are dead.
     process: u64,
     locks: Vec<NodeId>,
     faults: Vec<ArmedFault>,

@@ -65,7 +65,7 @@ enum QueuePlace {
     Later {
         due_ms: u64,
     },
-    /// One of its full volumes has to get room. A further report of the damage puts it back among the
+    /// Waits until a full volume has room. A further report of the damage puts the entry back among the
     /// others, with the pause that it would have had.
     ForRoom {
         due_ms: u64,
@@ -115,7 +115,7 @@ impl Queue {
         self.entries.len()
     }
 
-    /// Notes that the damage of an entry that is held was met again; whether the logs have it, too.
+    /// Notes that the damage of an entry that is held was found again; whether the logs have it, too.
     pub(super) fn met_again(&mut self, entry: &HealEntry, spare: Spare, found: Instant) -> bool {
         let is_logged = self.entries.get(&entry.id()).map(|held| held.is_logged);
         if is_logged.is_some() {
@@ -169,8 +169,8 @@ impl Queue {
         self.entries.values().map(|held| held.found).chain(self.overflowed).min()
     }
 
-    /// Takes an entry in that is in the logs. One that is known keeps its pause, and its place unless it
-    /// turns out to be more endangered. `false` when there is no room.
+    /// Adds an entry that is in the logs. A known entry keeps its pause, and its position unless it is more
+    /// endangered than before. `false` when the queue is full.
     pub(super) fn add(&mut self, entry: HealEntry, spare: Spare, found: Instant) -> bool {
         let id = entry.id();
         self.forgotten.since.remove(&id);
@@ -179,8 +179,8 @@ impl Queue {
         is_held
     }
 
-    /// Takes an entry in that a log shows. One that it was told to forget a moment ago goes from there, and
-    /// was met again since all the same, or will be healed once too often.
+    /// Loads an entry that a log lists. If its removal was sent in the last 10 s it counts as unlogged; at
+    /// worst it is healed twice.
     pub(super) fn load(&mut self, entry: HealEntry, spare: Spare, found: Instant, now_ms: u64) -> bool {
         self.forgotten.drop_older_than(now_ms.saturating_sub(FORGOTTEN_MS));
         if self.entries.len() >= self.capacity && !self.entries.contains_key(&entry.id()) {
