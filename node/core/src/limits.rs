@@ -172,7 +172,7 @@ pub const NODE_NAME_BYTES_MAX: usize = 63;
 /// held only where it has room.
 pub const STRIPE_UNIT_BYTES: u32 = 256 << 10;
 /// Bytes of the stripe unit of long bodies where the buffers have room for it: a device takes and gives this
-/// in nearly the time that it needs for a quarter of it (docs/performance-history.md).
+/// in nearly the time that it needs for a quarter of it (docs/performance.md).
 pub const LARGE_STRIPE_UNIT_BYTES: u32 = 1 << 20;
 /// Bytes of the largest stripe unit that is read: bounds what one stripe takes in memory to 32 of them, with
 /// any record.

@@ -1,7 +1,7 @@
 //! Copies of memory that do not use `rep movsb` on processors where it is slow.
 //!
 //! AMD's announce it as fast from Zen 3 on, and glibc copies more than a few KiB with it; at addresses that
-//! do not suit it is several times slower than its vector loops (figures: docs/performance-history.md). glibc
+//! do not suit it is several times slower than its vector loops (figures: docs/performance.md). glibc
 //! reads its settings before `main`, so the process puts one into its environment and begins again. Called
 //! by `main` before there is anything else.
 

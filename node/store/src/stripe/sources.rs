@@ -4,7 +4,7 @@
 //! own data, own parity, data of other nodes, parity of other nodes
 //! ```
 //! A shard of another node costs the connection's work on both ends, and computing the bytes of one that is
-//! not read a tenth of that with two data shards (docs/performance-history.md), more with more of them: up to
+//! not read a tenth of that with two data shards (docs/performance.md), more with more of them: up to
 //! eight of them own parity comes before data of other nodes. A shard that failed, or whose volume is late,
 //! is left out while k others can be read.
 

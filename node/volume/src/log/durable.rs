@@ -156,7 +156,7 @@ impl SpareSegments {
         let file = self.disk.open(path, OpenMode::CreateNew)?;
         file.allocate(self.segment_bytes)?;
         // Past the page cache: these zeros are not read, and copying them cost more than the records that
-        // replace them (docs/performance-history.md).
+        // replace them (docs/performance.md).
         let mut direct = self.disk.open(path, OpenMode::WriteDirect).ok();
         let mut offset = 0;
         while offset < self.segment_bytes {

@@ -2,7 +2,7 @@
 //!
 //! Whole pages of the payload go past the page cache where memory and position allow it: for bytes that will
 //! not be read soon, filling the cache costs more than everything else of a large PUT together
-//! (docs/performance-history.md). The last part of a page, and unaligned bytes, go through the cache. No page
+//! (docs/performance.md). The last part of a page, and unaligned bytes, go through the cache. No page
 //! is written both ways.
 
 use std::io::{self, ErrorKind, IoSlice};
