@@ -145,7 +145,7 @@ async fn people_change_users_over_certificates() {
     assert_eq!(done("policy list ada").await, "buckets\n");
     let document: serde_json::Value =
         serde_json::from_str(&done("policy show ada buckets").await).expect("a document");
-    assert_eq!(document["Statement"][3]["Resource"][0], "arn:aws:s3:::data/*");
+    assert_eq!(document["Statement"][1]["Resource"][0], "arn:aws:s3:::data/*");
     let file = cluster.node(0).dir().join("policy.json");
     std::fs::write(&file, document.to_string()).expect("the folder is writable");
     done(&format!("policy put ada again --file {}", shown(&file))).await;
