@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-/// Access keys that S3 looks up at one time of which this node does not know that they were good: more than
-/// clients with new keys need.
-pub(crate) const S3_KEYS_MAX: usize = 32;
+/// Access keys that are looked up at one time which are not remembered and were never good here: more than
+/// clients with new keys need, and a quarter of the connections of IAM.
+pub(crate) const KEYS_MAX: usize = 64;
 /// Registers of buckets that are read at one time for cross-origin and anonymous requests: more than browsers
 /// need for buckets of which no view is remembered.
 pub(crate) const S3_BUCKETS_MAX: usize = 32;
 /// Forms whose fields arrive at one time. Each holds the place of a request: more than browsers need, whose
 /// fields come at once, and a quarter of all places.
 pub(crate) const S3_FORMS_MAX: usize = 128;
-/// Access keys that IAM looks up at one time which are not remembered and were never good here: a quarter of
-/// its connections.
-pub(crate) const IAM_KEYS_MAX: usize = 64;
 /// Bodies of requests to IAM of at most 64 KiB, at one time: 6 MiB.
 pub(crate) const IAM_SHORT_BODIES_MAX: usize = 96;
 /// Longer ones, which keep their places until they have a turn: 16 MiB.

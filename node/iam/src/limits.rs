@@ -22,15 +22,13 @@ pub(crate) const REQUESTS_MAX: usize = 64;
 pub(crate) const SHORT_BODY_BYTES_MAX: u64 = 64 << 10;
 /// Connections that requests which are not proven hold at one time, while more of them arrive.
 pub const UNPROVEN_MAX: usize =
-    UnprovenWork::IamShortBodies.max() + UnprovenWork::IamLongBodies.max() + UnprovenWork::IamKeys.max();
+    UnprovenWork::IamShortBodies.max() + UnprovenWork::IamLongBodies.max() + UnprovenWork::Keys.max();
 /// How long a proven request waits for its turn before it is refused.
 pub(crate) const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a client may take for a body beside the time by its bytes: it comes with its head.
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pace of a body that is not proven yet: slower than any link that tools are used over.
 pub(crate) const BODY_BYTES_PER_SECOND: u64 = 64 << 10;
-/// How far the clock of a client may be off: AWS's 15 minutes.
-pub(crate) const SKEW_MS_MAX: u64 = 15 * 60 * 1000;
 /// Users, groups and managed policies of an account of AWS, as the summary of the account gives them. No call
 /// is refused by these three.
 pub(crate) const USERS_QUOTA: usize = 5_000;

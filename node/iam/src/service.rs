@@ -19,17 +19,18 @@ use http_body::Body;
 use http_body_util::Full;
 use sherd_core::env::{Clock, Rng};
 use sherd_front::audit::record::AuditRecord;
-use sherd_front::callers::Caller;
 use sherd_front::callers::root_keys::RootKeys;
+use sherd_front::callers::{Caller, Credentials, Proof};
 use sherd_front::decision::origin::OriginFacts;
 use sherd_front::source::Source;
+use sherd_front::verifier::Verifier;
 use sherd_store::iam::Iam;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::actions::{self, Action};
 use super::answer::{Elements, Service, done, refused};
-use super::auth::{Verifier, service_of};
+use super::auth::service_of;
 use super::authorize;
 use super::fault::Fault;
 use super::form::{BadForm, Form};
@@ -42,8 +43,10 @@ use super::request::Call;
 pub struct QueryApiConfig {
     /// Users, groups, keys and policies.
     pub iam: Iam,
-    /// The key pairs of root.
+    /// The key pairs of root, whose ids no user may have.
     pub root: RootKeys,
+    /// The access keys: root's, and those of users.
+    pub credentials: Arc<dyn Credentials>,
     /// The region of the cluster, which tools may sign for beside us-east-1.
     pub region: String,
     /// The process's clock.
@@ -61,18 +64,11 @@ pub struct QueryApi {
 #[derive(Debug)]
 struct Inner {
     iam: Iam,
+    root: RootKeys,
     verifier: Verifier,
-    clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
     intake: BodyIntake,
     turns: Semaphore,
-}
-
-/// The proof of the sender of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Proof {
-    Signature,
-    RootCertificate,
 }
 
 /// A request that is whole, and whose caller is proven.
@@ -85,11 +81,11 @@ struct ProvenRequest {
 impl QueryApi {
     /// Builds it.
     pub fn new(config: QueryApiConfig) -> Self {
-        let QueryApiConfig { iam, root, region, clock, rng } = config;
-        let verifier = Verifier::new(root, region, iam.clone());
+        let QueryApiConfig { iam, root, credentials, region, clock, rng } = config;
+        let verifier = Verifier::new(&region, credentials, clock);
         let turns = Semaphore::new(REQUESTS_MAX);
         let intake = BodyIntake::new();
-        Self { inner: Arc::new(Inner { iam, verifier, clock, rng, intake, turns }) }
+        Self { inner: Arc::new(Inner { iam, root, verifier, rng, intake, turns }) }
     }
 
     /// Answers a request of a listener: by its signature.
@@ -170,10 +166,10 @@ impl Inner {
         let (turn, body, caller) = match proof {
             Proof::Signature => {
                 let from = Source::of(&head.extensions).address;
-                let judged = self.verifier.judge_head(head, from, self.clock.wall_ms()).await?;
+                let checked = self.verifier.check_head(head).await?;
                 // Its place ends when it has a turn.
                 let TakenBody { bytes, place: _place } = self.intake.take(from, body).await?;
-                let caller = self.verifier.verify(&judged, &bytes).await?;
+                let caller = self.verifier.verify_body(&checked, &bytes).await?;
                 let Ok(Ok(turn)) = timeout(TURN_WAIT_MAX, self.turns.acquire()).await else {
                     return Err(Fault::throttled());
                 };
@@ -232,13 +228,13 @@ impl Inner {
             head.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let call = Call {
             iam: self.iam.clone(),
-            root: self.verifier.root().clone(),
+            root: self.root.clone(),
             form,
             user_agent: user_agent.to_owned(),
             origin: OriginFacts {
                 caller,
                 source: Source::of(&head.extensions),
-                asked_ms: self.clock.wall_ms(),
+                asked_ms: self.verifier.now_ms(),
                 region: None,
             },
         };

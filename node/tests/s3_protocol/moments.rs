@@ -26,7 +26,7 @@ use crate::wire::{ACCESS_KEY, Asking, SECRET, Server, TestClock, protocol_over};
 struct KnownUser(Arc<Mutex<Option<Arc<Identity>>>>);
 
 impl Credentials for KnownUser {
-    fn credential<'a>(&'a self, _: &'a str) -> KeyLookup<'a> {
+    fn credential<'a>(&'a self, _: &'a str, _: std::net::IpAddr) -> KeyLookup<'a> {
         let identity = self.0.lock().clone();
         let credential = |identity| Credential {
             access_key: AccessKey::Static(ACCESS_KEY.into()),

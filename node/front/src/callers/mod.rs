@@ -2,9 +2,11 @@
 
 pub mod account;
 pub mod root_keys;
+pub(crate) mod session;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use futures::future::{self, BoxFuture, Either, Ready};
@@ -56,11 +58,12 @@ pub type KeyAnswer = Result<Option<Credential>, KeysUnavailable>;
 
 /// Gives what is known of an access key. Asked once per request, before its signature is computed.
 pub trait Credentials: Send + Sync + fmt::Debug {
-    /// Looks `access_key` up: at once, and without an allocation, where it is remembered.
-    fn credential<'a>(&'a self, access_key: &'a str) -> KeyLookup<'a>;
+    /// Looks up the `access_key` of a request from an address: at once, and without an allocation, where it
+    /// is remembered.
+    fn credential<'a>(&'a self, access_key: &'a str, from: IpAddr) -> KeyLookup<'a>;
 
-    /// Notes that a key signed a request to a region.
-    fn note_use(&self, _credential: &Credential, _region: &str) {}
+    /// Notes that a key signed a request to a service in a region.
+    fn note_use(&self, _credential: &Credential, _service: &str, _region: &str) {}
 }
 
 /// Access keys that were given at the start and stay.
@@ -89,7 +92,7 @@ impl FromIterator<Credential> for StaticCredentials {
 }
 
 impl Credentials for StaticCredentials {
-    fn credential<'a>(&'a self, access_key: &'a str) -> KeyLookup<'a> {
+    fn credential<'a>(&'a self, access_key: &'a str, _from: IpAddr) -> KeyLookup<'a> {
         Either::Left(future::ready(Ok(self.get(access_key).cloned())))
     }
 }
@@ -114,6 +117,15 @@ pub struct SignatureFacts {
     pub signed_ms: Option<u64>,
     /// Whether it is one of SigV4.
     pub is_v4: bool,
+}
+
+/// The proof of the sender of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// A signature, which is to be verified.
+    Signature,
+    /// The verified certificate of the connection that it came over: the request is the root user's.
+    RootCertificate,
 }
 
 /// The caller of a request, proven by its signature or its certificate, or anonymous. Only the verifier makes

@@ -7,6 +7,8 @@
 //! The policy is signed as it was sent, in base64. A form without any of these fields is anonymous. AWS,
 //! "Calculating a signature" of browser-based uploads.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -19,8 +21,8 @@ use sherd_signature::credential_scope::CredentialScope;
 use sherd_signature::error::{AuthError, MalformedAuth, Mismatch};
 use sherd_signature::form_fields::FormFields;
 
-use super::Verifier;
-use crate::callers::{AuthType, Caller, SignatureFacts};
+use super::{S3, Verifier};
+use crate::callers::{AuthType, Caller, SignatureFacts, session};
 use crate::limits::{FORM_SECONDS_MAX, SKEW_MS_MAX};
 
 /// The fields of SigV4, as S3 spells them in errors.
@@ -38,25 +40,33 @@ pub struct VerifiedForm<'a> {
 }
 
 impl Verifier {
-    /// Verifies a form by its fields.
+    /// Verifies a form that came from an address by its fields.
     ///
     /// # Errors
     /// [`AuthError`] with the reason; `Anonymous` for a form with a policy that is not signed.
-    pub async fn verify_form<'a>(&self, fields: &'a FormFields) -> Result<VerifiedForm<'a>, AuthError> {
+    pub async fn verify_form<'a>(
+        &self,
+        fields: &'a FormFields,
+        from: IpAddr,
+    ) -> Result<VerifiedForm<'a>, AuthError> {
         let has = |names: &[&str]| names.iter().any(|name| fields.get(name).is_some());
-        let has_token = has(&["x-amz-security-token"]);
+        let has_token = has(&[session::TOKEN]);
         match (has(&V4), has(&V2)) {
             (false, false) if has(&["policy"]) => Err(AuthError::Anonymous),
             (false, false) => Ok(VerifiedForm { caller: Caller::anonymous(), policy: None }),
             (true, true) => Err(AuthError::TwoMechanisms),
             _ if has_token => Err(AuthError::Token),
-            (true, false) => self.verify_form_v4(fields).await,
+            (true, false) => self.verify_form_v4(fields, from).await,
             (false, true) if !self.takes_sigv2() => Err(AuthError::UnsupportedMechanism),
-            (false, true) => self.verify_form_v2(fields).await,
+            (false, true) => self.verify_form_v2(fields, from).await,
         }
     }
 
-    async fn verify_form_v4<'a>(&self, fields: &'a FormFields) -> Result<VerifiedForm<'a>, AuthError> {
+    async fn verify_form_v4<'a>(
+        &self,
+        fields: &'a FormFields,
+        from: IpAddr,
+    ) -> Result<VerifiedForm<'a>, AuthError> {
         let [algorithm, credential, signature, date] = V4.map(|name| required(fields, name));
         let (algorithm, credential, signature, date) = (algorithm?, credential?, signature?, date?);
         let policy = required(fields, "Policy")?;
@@ -68,11 +78,11 @@ impl Verifier {
             .ok_or_else(|| refused("X-Amz-Credential", credential, MalformedAuth::Credential))?;
         let parsed = AmzDate::parse(date.as_bytes());
         let date = parsed.ok_or_else(|| refused("X-Amz-Date", date, MalformedAuth::Date))?;
-        if let Some(reason) = self.scope_fault(&scope, &date) {
+        if let Some(reason) = self.scope_fault(&[S3], &scope, &date) {
             return Err(refused("X-Amz-Credential", credential, reason));
         }
         self.check_form_time(&date)?;
-        let credential = self.credential(scope.access_key).await?;
+        let credential = self.credential(scope.access_key, from).await?;
         let key = self.signing_key(&scope, &credential.secret);
         if !key.key.sign(&[policy.as_bytes()]).matches(signature.as_bytes()) {
             return Err(mismatch(scope.access_key, policy, signature));
@@ -83,11 +93,15 @@ impl Verifier {
         Ok(VerifiedForm { caller: Caller::new(&credential, signature), policy: Some(policy) })
     }
 
-    async fn verify_form_v2<'a>(&self, fields: &'a FormFields) -> Result<VerifiedForm<'a>, AuthError> {
+    async fn verify_form_v2<'a>(
+        &self,
+        fields: &'a FormFields,
+        from: IpAddr,
+    ) -> Result<VerifiedForm<'a>, AuthError> {
         let [access_key, signature] = V2.map(|name| required(fields, name));
         let (access_key, signature) = (access_key?, signature?);
         let policy = required(fields, "Policy")?;
-        let credential = self.credential(access_key).await?;
+        let credential = self.credential(access_key, from).await?;
         let key = Hmac::<Sha1>::new_from_slice(credential.secret.expose().as_bytes())
             .expect("HMAC takes keys of every length");
         let computed = key.chain_update(policy).finalize().into_bytes();
@@ -165,7 +179,10 @@ mod tests {
     }
 
     fn verified<'a>(verifier: &Verifier, form: &'a FormFields) -> Result<VerifiedForm<'a>, AuthError> {
-        verifier.verify_form(form).now_or_never().expect("a static key takes no wait")
+        verifier
+            .verify_form(form, std::net::Ipv4Addr::LOCALHOST.into())
+            .now_or_never()
+            .expect("a static key takes no wait")
     }
 
     /// AWS's form, with one field changed, or without it.

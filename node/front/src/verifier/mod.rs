@@ -1,5 +1,6 @@
 //! Verifies that a request was signed by the key it names, from its head alone. The string that SigV2 signs
-//! is in `sherd_signature::presigned_v2`; the signature of a form, which is in its body, in `form`.
+//! is in `sherd_signature::presigned_v2`; the signature of a form, which is in its body, in `form`;
+//! signatures that cover the body, in `whole`.
 //!
 //! ```text
 //! query or header -> scope -> clock -> secret -> canonical request -> signature
@@ -8,8 +9,10 @@
 //! to a caller that could not compute it.
 
 pub mod form;
+pub mod whole;
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, DATE, HOST};
@@ -31,10 +34,13 @@ use sherd_signature::presigned_v2::{self, PresignedV2};
 use sherd_signature::query::Query;
 use sherd_signature::signing_key::{KeyCache, Signature, SigningKey};
 
-use crate::callers::{AuthType, Caller, Credential, Credentials, SignatureFacts};
+use crate::callers::{AuthType, Caller, Credential, Credentials, SignatureFacts, session};
 use crate::limits::SKEW_MS_MAX;
+use crate::source::Source;
 
-/// The region every SDK falls back to; accepted beside the configured one.
+/// The service of signatures that cover the head alone.
+const S3: &str = "s3";
+/// The region every SDK falls back to, and IAM's; accepted beside the configured one.
 const FALLBACK_REGION: &str = "us-east-1";
 
 /// Checks signatures.
@@ -79,6 +85,35 @@ pub(super) struct ScopeKey {
 /// AWS's SDKs send with everything.
 const CALL_IDS: [&str; 2] = ["x-amz-client-token", "amz-sdk-invocation-id"];
 
+/// The signature of a request, where it stands.
+#[derive(Debug)]
+enum SignaturePart<'a> {
+    /// In the header, with the date of the request.
+    Header(Authorization<'a>, AmzDate),
+    /// In the query.
+    Query(PresignedQuery<'a>),
+}
+
+impl SignaturePart<'_> {
+    /// The claims of the signature; the payload is to be filled in.
+    fn claim(&self) -> Result<Claim<'_>, AuthError> {
+        let payload = PayloadForm::UNSIGNED;
+        Ok(match self {
+            Self::Header(authorization, date) => {
+                let Authorization { credential, signed_headers, signature } = *authorization;
+                Claim { place: Place::Header, credential, date: *date, signed_headers, signature, payload }
+            }
+            Self::Query(url) => {
+                let PresignedQuery { credential, date, expires_seconds: _, signed_headers, signature } = url;
+                let reason = MalformedAuth::Credential;
+                let credential = CredentialScope::parse(credential);
+                let credential = credential.ok_or(AuthError::Malformed { place: Place::Query, reason })?;
+                Claim { place: Place::Query, credential, date: *date, signed_headers, signature, payload }
+            }
+        })
+    }
+}
+
 /// The claims that header and presigned form have in common.
 struct Claim<'a> {
     place: Place,
@@ -87,6 +122,23 @@ struct Claim<'a> {
     signed_headers: &'a str,
     signature: &'a str,
     payload: &'a str,
+}
+
+impl Claim<'_> {
+    /// Refuses a fault of the claim.
+    fn check(&self, fault: Option<MalformedAuth>) -> Result<(), AuthError> {
+        fault.map_or(Ok(()), |reason| Err(AuthError::Malformed { place: self.place, reason }))
+    }
+
+    /// The facts that policies name.
+    const fn facts(&self) -> SignatureFacts {
+        let auth_type = match self.place {
+            Place::Header => AuthType::Header,
+            Place::Query => AuthType::Query,
+            Place::Form => AuthType::Form,
+        };
+        SignatureFacts { auth_type, signed_ms: Some(self.date.as_ms()), is_v4: true }
+    }
 }
 
 thread_local! {
@@ -127,12 +179,7 @@ impl Verifier {
         if claims.into_iter().filter(|there| *there).count() > 1 {
             return Err(AuthError::TwoMechanisms);
         }
-        let is_token = |name: &str| name.eq_ignore_ascii_case("x-amz-security-token");
-        if head.headers.contains_key("x-amz-security-token")
-            || query.pairs().iter().any(|pair| is_token(&pair.name))
-        {
-            return Err(AuthError::Token);
-        }
+        session::refuse(head, query)?;
         if presigned_v2 {
             return self.verify_presigned_v2(head, query, host_bucket).await;
         }
@@ -141,23 +188,12 @@ impl Verifier {
         }
         let Some(header) = header else { return anonymous(head) };
         let header = header.to_str().map_err(|_| AuthError::UnsupportedAuthorization)?;
-        let authorization = Authorization::parse(header)?;
-        let date = request_date(head)?;
+        let signed = SignaturePart::Header(Authorization::parse(header)?, request_date(head)?);
         let payload = head.headers.get("x-amz-content-sha256").ok_or(AuthError::MissingPayloadHash)?;
         let payload = payload.to_str().map_err(|_| AuthError::InvalidPayloadHash { given: "".into() })?;
-        let claim = Claim {
-            place: Place::Header,
-            credential: authorization.credential,
-            date,
-            signed_headers: authorization.signed_headers,
-            signature: authorization.signature,
-            payload,
-        };
+        let claim = Claim { payload, ..signed.claim()? };
         self.check_scope(&claim)?;
-        let server_ms = self.clock.wall_ms();
-        if date.as_ms().abs_diff(server_ms) > SKEW_MS_MAX {
-            return Err(AuthError::Skewed { request_ms: date.as_ms(), server_ms, skew_ms_max: SKEW_MS_MAX });
-        }
+        check_skew(&claim.date, self.clock.wall_ms())?;
         self.check_signature(head, query, &claim).await
     }
 
@@ -165,8 +201,8 @@ impl Verifier {
         let url = PresignedQuery::parse(query)?;
         let malformed = |reason| AuthError::Malformed { place: Place::Query, reason };
         let expires_seconds = url.expires_seconds.ok_or(malformed(MalformedAuth::Components))?;
-        let credential =
-            CredentialScope::parse(&url.credential).ok_or(malformed(MalformedAuth::Credential))?;
+        let signed = SignaturePart::Query(url);
+        let claim = signed.claim()?;
         let in_query = match query.get("X-Amz-Content-Sha256").or_else(|| query.get("x-amz-content-sha256")) {
             Some(pair) => Some(pair.value().map_err(|_| AuthError::BadUri)?),
             None => None,
@@ -177,20 +213,14 @@ impl Verifier {
             }
             None => None,
         };
-        let claim = Claim {
-            place: Place::Query,
-            credential,
-            date: url.date,
-            signed_headers: &url.signed_headers,
-            signature: &url.signature,
-            payload: in_header.or(in_query.as_deref()).unwrap_or(PayloadForm::UNSIGNED),
-        };
+        let payload = in_header.or(in_query.as_deref()).unwrap_or(PayloadForm::UNSIGNED);
+        let claim = Claim { payload, ..claim };
         self.check_scope(&claim)?;
         let server_ms = self.clock.wall_ms();
-        if url.date.as_ms() > server_ms.saturating_add(SKEW_MS_MAX) {
+        if claim.date.as_ms() > server_ms.saturating_add(SKEW_MS_MAX) {
             return Err(AuthError::NotYetValid);
         }
-        let ended_ms = url.date.as_ms().saturating_add(expires_seconds * 1000);
+        let ended_ms = claim.date.as_ms().saturating_add(expires_seconds * 1000);
         if server_ms > ended_ms {
             let expires_seconds = Some(expires_seconds);
             return Err(AuthError::Expired { expires_seconds, ended_ms, server_ms });
@@ -207,9 +237,9 @@ impl Verifier {
         let url = PresignedV2::parse(&head.method, query)?;
         url.check_time(self.clock.wall_ms())?;
         let payload = PresignedV2::payload(head, query)?;
-        let credential = self.credential(&url.access_key).await?;
+        let credential = self.credential(&url.access_key, Source::of(&head.extensions).address).await?;
         url.check_signature(head, query, host_bucket, &credential.secret)?;
-        self.credentials.note_use(&credential, &self.region);
+        self.credentials.note_use(&credential, S3, &self.region);
         let signature = SignatureFacts { auth_type: AuthType::Query, signed_ms: None, is_v4: false };
         Ok(VerifiedRequest {
             caller: Caller::new(&credential, signature),
@@ -219,12 +249,14 @@ impl Verifier {
         })
     }
 
-    /// Looks up an access key. One that is remembered takes no wait and no allocation.
+    /// Looks up an access key that a request from an address names. One that is remembered takes no wait and
+    /// no allocation.
     ///
     /// # Errors
     /// [`AuthError::UnknownAccessKey`], or `KeysUnavailable` while it cannot be looked up.
-    pub async fn credential(&self, access_key: &str) -> Result<Credential, AuthError> {
-        let found = self.credentials.credential(access_key).await.map_err(AuthError::KeysUnavailable)?;
+    pub async fn credential(&self, access_key: &str, from: IpAddr) -> Result<Credential, AuthError> {
+        let found =
+            self.credentials.credential(access_key, from).await.map_err(AuthError::KeysUnavailable)?;
         found.ok_or_else(|| AuthError::UnknownAccessKey { access_key: access_key.into() })
     }
 
@@ -254,16 +286,23 @@ impl Verifier {
         if key.is_new {
             self.keys.put(scope.access_key, &credential.secret, scope.day, scope.region, &key.key);
         }
-        self.credentials.note_use(credential, scope.region);
+        self.credentials.note_use(credential, scope.service, scope.region);
     }
 
-    /// The fault of a scope that is not for this day, region and service.
-    pub(super) fn scope_fault(&self, scope: &CredentialScope<'_>, date: &AmzDate) -> Option<MalformedAuth> {
+    /// The fault of a scope that is not for this day and region and one of these services. STS is in every
+    /// region.
+    fn scope_fault(
+        &self,
+        services: &[&str],
+        scope: &CredentialScope<'_>,
+        date: &AmzDate,
+    ) -> Option<MalformedAuth> {
+        let is_here = || [&*self.region, FALLBACK_REGION].contains(&scope.region) || scope.service == "sts";
         Some(if scope.terminator != "aws4_request" {
             MalformedAuth::Terminator { given: scope.terminator.into() }
-        } else if scope.service != "s3" {
+        } else if !services.contains(&scope.service) {
             MalformedAuth::Service { given: scope.service.into() }
-        } else if scope.region != &*self.region && scope.region != FALLBACK_REGION {
+        } else if !is_here() {
             MalformedAuth::Region { given: scope.region.into(), expected: self.region.clone() }
         } else if scope.day != date.day() {
             MalformedAuth::ScopeDay { scope: scope.day.into(), request: date.day().into() }
@@ -274,9 +313,8 @@ impl Verifier {
 
     fn check_scope(&self, claim: &Claim<'_>) -> Result<(), AuthError> {
         let are_names = are_header_names(claim.signed_headers);
-        let fault = self.scope_fault(&claim.credential, &claim.date);
-        let fault = fault.or((!are_names).then_some(MalformedAuth::SignedHeaders));
-        fault.map_or(Ok(()), |reason| Err(AuthError::Malformed { place: claim.place, reason }))
+        let fault = self.scope_fault(&[S3], &claim.credential, &claim.date);
+        claim.check(fault.or((!are_names).then_some(MalformedAuth::SignedHeaders)))
     }
 
     async fn check_signature(
@@ -285,13 +323,15 @@ impl Verifier {
         query: &Query<'_>,
         claim: &Claim<'_>,
     ) -> Result<VerifiedRequest, AuthError> {
-        check_signed_headers(head, claim)?;
+        // The hash of the payload stands in what a URL is signed over in any case.
+        let covered = (claim.place == Place::Query).then_some("x-amz-content-sha256");
+        check_signed_headers(head, claim.signed_headers, covered)?;
         let payload = PayloadForm::parse(claim.payload)
             .ok_or_else(|| AuthError::InvalidPayloadHash { given: claim.payload.into() });
         // A URL that is signed over another payload is answered by its signature.
         let payload = if claim.place == Place::Query { payload } else { Ok(payload?) };
         let Claim { credential: scope, date, .. } = claim;
-        let credential = self.credential(scope.access_key).await?;
+        let credential = self.credential(scope.access_key, Source::of(&head.extensions).address).await?;
         let key = self.signing_key(scope, &credential.secret);
         let signature = compare(head, query, claim, &key.key)?;
         let payload = payload?;
@@ -299,9 +339,7 @@ impl Verifier {
         let frames = matches!(payload, PayloadForm::SignedFrames { .. })
             .then(|| FrameSigner::new(key.key, date, scope.scope, signature));
         let call_id = call_id(&head.headers);
-        let auth_type = if claim.place == Place::Query { AuthType::Query } else { AuthType::Header };
-        let facts = SignatureFacts { auth_type, signed_ms: Some(date.as_ms()), is_v4: true };
-        Ok(VerifiedRequest { caller: Caller::new(&credential, facts), payload, frames, call_id })
+        Ok(VerifiedRequest { caller: Caller::new(&credential, claim.facts()), payload, frames, call_id })
     }
 }
 
@@ -410,19 +448,28 @@ fn are_header_names(list: &str) -> bool {
     list.split(';').count() <= HEADERS_MAX && list.split(';').all(is_name)
 }
 
-/// Checks that the host and every `x-amz-*` header are signed. One that is not could have
-/// been put there on the way. The hash of the payload stands in what a URL is signed over in any case.
-fn check_signed_headers(head: &Parts, claim: &Claim<'_>) -> Result<(), AuthError> {
+/// Checks that a header-signed request was signed at most 15 minutes from now.
+fn check_skew(date: &AmzDate, server_ms: u64) -> Result<(), AuthError> {
+    let request_ms = date.as_ms();
+    if request_ms.abs_diff(server_ms) > SKEW_MS_MAX {
+        return Err(AuthError::Skewed { request_ms, server_ms, skew_ms_max: SKEW_MS_MAX });
+    }
+    Ok(())
+}
+
+/// Checks that the host and every `x-amz-*` header but one that is covered otherwise are signed. One that is
+/// not could have been put there on the way.
+fn check_signed_headers(head: &Parts, signed_headers: &str, covered: Option<&str>) -> Result<(), AuthError> {
     if !head.headers.contains_key(HOST) && head.uri.authority().is_none() {
         return Err(AuthError::MissingHost);
     }
-    let is_in_url = |name: &str| claim.place == Place::Query && name == "x-amz-content-sha256";
-    let is_signed = |name: &str| claim.signed_headers.split(';').any(|signed| signed == name);
+    let is_signed =
+        |name: &str| covered == Some(name) || signed_headers.split(';').any(|signed| signed == name);
     let host = (!is_signed("host")).then_some("host");
     let names = head.headers.keys().map(http::HeaderName::as_str);
     let mut unsigned = host
         .into_iter()
-        .chain(names.filter(|name| name.starts_with("x-amz-") && !is_signed(name) && !is_in_url(name)))
+        .chain(names.filter(|name| name.starts_with("x-amz-") && !is_signed(name)))
         .peekable();
     if unsigned.peek().is_none() {
         return Ok(());

@@ -352,7 +352,7 @@ fn a_request_without_a_signature_is_anonymous() {
 struct Elsewhere;
 
 impl Credentials for Elsewhere {
-    fn credential<'a>(&'a self, access_key: &'a str) -> crate::callers::KeyLookup<'a> {
+    fn credential<'a>(&'a self, access_key: &'a str, _: std::net::IpAddr) -> crate::callers::KeyLookup<'a> {
         futures::future::Either::Right(Box::pin(async move {
             tokio::task::yield_now().await;
             match access_key {

@@ -168,7 +168,7 @@ impl Inner {
             }
             return Ok(is_still);
         }
-        let known = self.verifier.credential(access.caller().access_key()).await?;
+        let known = self.verifier.credential(access.caller().access_key(), access.source().address).await?;
         let is_still = access.caller().is_still(&known);
         if !is_still {
             access.caller_is(known);

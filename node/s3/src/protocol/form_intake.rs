@@ -86,7 +86,7 @@ impl Inner {
         let fields = &start.fields;
         let key = fields.get("key").ok_or_else(|| missing_field("key"))?;
         audited::name_key(&head.extensions, key);
-        let verified = self.verifier.verify_form(fields).await;
+        let verified = self.verifier.verify_form(fields, Source::of(&head.extensions).address).await;
         audited::name_caller(&head.extensions, verified.as_ref().map(|verified| &verified.caller));
         let VerifiedForm { caller, policy } = verified.map_err(refused)?;
         outcome.hold(caller.revocation());

@@ -15,7 +15,7 @@ use http_body::Body as HttpBody;
 use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
 use sherd_core::register::call::ClientCall;
-use sherd_front::callers::Caller;
+use sherd_front::callers::{Caller, Proof};
 use sherd_front::source::Source;
 use sherd_front::verifier::VerifiedRequest;
 use sherd_signature::error::AuthError;
@@ -47,15 +47,6 @@ const EMPTY_SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27,
     0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
-
-/// The proof of the sender of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proof {
-    /// Its signature, which is to be verified.
-    Signature,
-    /// The certificate of the connection that it came over, which was verified: it is the root user's.
-    RootCertificate,
-}
 
 /// A request whose address was read, before anything of it is judged.
 pub(super) struct AddressedRequest<B> {

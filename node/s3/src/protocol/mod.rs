@@ -47,7 +47,7 @@ use http_body::Body as HttpBody;
 use http_body_util::Full;
 use s3s::Body;
 use sherd_core::env::Clock;
-use sherd_front::callers::Credentials;
+use sherd_front::callers::{Credentials, Proof};
 use tracing::Instrument as _;
 
 use crate::operation::Operations;
@@ -57,7 +57,6 @@ use sherd_store::observe::trace;
 use address::Address;
 use body::TransportError;
 use inner::Inner;
-use intake::Proof;
 use refusal::{Refusal, Side};
 use respond::RespondContext;
 

@@ -6,6 +6,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use http_body::Body as HttpBody;
 use s3s::Body;
+use sherd_front::callers::Proof;
 use sherd_front::decision::Fact;
 
 use super::address::{self, Address, BadAddress};
@@ -16,7 +17,7 @@ use super::body::TransportError;
 use super::code::Code;
 use super::context::{RequestId, Trailers};
 use super::inner::Inner;
-use super::intake::{AddressedRequest, Proof};
+use super::intake::AddressedRequest;
 use super::refusal::{Refusal, Side};
 use super::respond::RespondContext;
 use crate::answer;

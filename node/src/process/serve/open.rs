@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use sherd_front::audit::ErrorCode;
+use sherd_front::callers::Credentials;
 use sherd_front::callers::account::AccountCredentials;
 use sherd_front::callers::root_keys::RootKeys;
 use tokio_util::sync::CancellationToken;
@@ -123,15 +124,15 @@ pub async fn open(
         start_reporting(&reporter, &tasks, &stop);
     }
     store.trim_memory();
-    let (observed, shown) = (store.clone(), Arc::clone(health));
-    let gauges = Arc::downgrade(metrics);
+    let (observed, shown, gauges) = (store.clone(), Arc::clone(health), Arc::downgrade(metrics));
     metrics.on_scrape(move || {
         if let Some(metrics) = gauges.upgrade() {
             observed.observe(&metrics, &shown.moment().report);
         }
     });
-    let iam = query_api(config, root.keys(), &store, Arc::clone(&clock), Arc::clone(&rng));
-    let protocol = protocol(config, root.keys(), &store, clock, rng.as_ref());
+    let keys: Arc<dyn Credentials> = Arc::new(AccountCredentials::new(root.keys(), store.iam().clone()));
+    let iam = query_api(config, root.keys(), Arc::clone(&keys), &store, &clock, &rng);
+    let protocol = protocol(config, keys, &store, clock, rng.as_ref());
     let (tuned, bodies) = (store.clone(), protocol.clone());
     live.on_change(move |hot| {
         tuned.tune(tuning(hot.upkeep));
@@ -233,12 +234,11 @@ fn tuning(upkeep: config::Upkeep) -> UpkeepTuning {
 /// Puts the protocol, as a configuration wants it, before a store.
 pub fn protocol(
     config: &Config,
-    root: RootKeys,
+    credentials: Arc<dyn Credentials>,
     store: &Store,
     clock: Arc<dyn Clock>,
     rng: &dyn Rng,
 ) -> Protocol {
-    let credentials = AccountCredentials::new(root, store.iam().clone());
     let limits = protocol::Limits { body_idle: config.limits.stall_timeout, ..protocol::Limits::default() };
     let protocol = protocol::Config {
         region: config.region.clone(),
@@ -250,19 +250,21 @@ pub fn protocol(
         reserved_buckets: if config.s3.health_paths { &health_paths::BUCKETS } else { &[] },
         limits,
     };
-    Gateway::serve(store.objects().clone(), store.iam().clone(), protocol, Arc::new(credentials), clock)
+    Gateway::serve(store.objects().clone(), store.iam().clone(), protocol, credentials, clock)
 }
 
 /// Puts the query API of IAM, as a configuration wants it, before a store.
 fn query_api(
     config: &Config,
     root: RootKeys,
+    credentials: Arc<dyn Credentials>,
     store: &Store,
-    clock: Arc<dyn Clock>,
-    rng: Arc<dyn Rng>,
+    clock: &Arc<dyn Clock>,
+    rng: &Arc<dyn Rng>,
 ) -> QueryApi {
     let (iam, region) = (store.iam().clone(), config.region.clone());
-    QueryApi::new(QueryApiConfig { iam, root, region, clock, rng })
+    let (clock, rng) = (Arc::clone(clock), Arc::clone(rng));
+    QueryApi::new(QueryApiConfig { iam, root, credentials, region, clock, rng })
 }
 
 /// The answer of S3 where no layer above could give one.
