@@ -187,7 +187,7 @@ impl Access {
 
     /// The same access for the parts of one request that need these actions and differ in these keys alone:
     /// conditions on others are judged once, by the request's headers.
-    pub(crate) fn settled(
+    pub(crate) fn for_batch(
         self,
         headers: &HeaderMap,
         actions: &[&'static str],

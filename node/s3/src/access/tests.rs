@@ -301,7 +301,7 @@ fn the_parts_of_a_batch_are_judged_by_the_headers_once() {
     let headers = headers(&[("user-agent", "tool/1")]);
     for access in [
         user(&[&policy]).in_no_bucket(),
-        user(&[&policy]).in_no_bucket().settled(
+        user(&[&policy]).in_no_bucket().for_batch(
             &headers,
             &["s3:DeleteObject", "s3:DeleteObjectVersion"],
             &[KeyName::VersionId],

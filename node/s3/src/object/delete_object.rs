@@ -52,7 +52,7 @@ pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outc
     let bucket = target.bucket();
     let mut batch = Batch::asked(delete)?;
     if !access.is_unlimited() {
-        let access = access.settled(&headers, &KEY_ACTIONS, &KEY_FACTS);
+        let access = access.for_batch(&headers, &KEY_ACTIONS, &KEY_FACTS);
         batch = batch.only(|entry| entry.check(bucket.name(), &headers, &access)).await;
     }
     let Batch { entries, mut errors } = batch;
