@@ -9,7 +9,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{BucketId, ChangeId, ClusterId, Incarnation, ShardId};
+use sherd_core::id::{BucketId, ChangeId, ClusterId, Life, ShardId};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall};
 use sherd_core::message::{self, Answer, ListPage, RowPage, ScannedRow, ShardFileHeader, ShardRange, Target};
 use sherd_core::register::recover::Guarantees;
@@ -181,7 +181,7 @@ fn put_shard(bytes: Bytes) -> bool {
 
 fn put_answer(bytes: Bytes) -> bool {
     let Some(v1::PutReply { reply: Some(reply) }) = decoded(bytes) else { return false };
-    answer_comes_back::<put_reply::Reply, Incarnation>(reply)
+    answer_comes_back::<put_reply::Reply, Life>(reply)
 }
 
 fn write_shard(bytes: Bytes) -> bool {
@@ -198,7 +198,7 @@ fn write_answer(bytes: Bytes) -> bool {
     let Some(v1::WriteReply { reply: Some(reply) }) = decoded(bytes) else { return false };
     match reply {
         reply @ Reply::Taken(_) => answer_comes_back::<_, ()>(reply),
-        reply @ (Reply::Failure(_) | Reply::Life(_)) => answer_comes_back::<_, Incarnation>(reply),
+        reply @ (Reply::Failure(_) | Reply::Life(_)) => answer_comes_back::<_, Life>(reply),
     }
 }
 

@@ -49,7 +49,7 @@ random_id! {
 }
 random_id! {
     /// Names a volume: one directory on its own filesystem, the unit of failure. A volume that is
-    /// wiped and rebuilt keeps its id and gets the next [`Incarnation`].
+    /// wiped and rebuilt keeps its id and gets the next [`Life`].
     VolumeId
 }
 random_id! {
@@ -227,7 +227,7 @@ stamped_id! {
 
 /// Number of a volume's life: one more with each loss of its state; 1 for a volume that never lost it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Incarnation(pub u32);
+pub struct Life(pub u32);
 
 /// Which topology a request or a row was placed by; grows with every change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::checksum::Digest;
-use crate::id::{Incarnation, ProcessId, VolumeId};
+use crate::id::{Life, ProcessId, VolumeId};
 
 /// The work that a volume can do at this moment: one word in health, metrics and `status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -90,7 +90,7 @@ pub struct VolumeReport {
     /// Why it is not online; empty when it is.
     pub reason: String,
     /// Its life; `None` while it is not open.
-    pub life: Option<Incarnation>,
+    pub life: Option<Life>,
     /// Its part in the votes of its sets.
     pub standing: VolumeStanding,
     /// Whether calls reach it.

@@ -5,7 +5,7 @@
 
 mod support;
 
-use sherd_core::id::{Epoch, Incarnation, Sequence, Slot, VolumeId};
+use sherd_core::id::{Epoch, Life, Sequence, Slot, VolumeId};
 use sherd_core::message::{Answer, Control, Target, UnsettledKind, UnsettledRow, ValueLimit};
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::{Accept, Positions, Prepare, Refusal};
@@ -186,8 +186,7 @@ fn positions_that_come_with_an_accept_are_logged_with_its_row() {
         volume.reader.status().frame_bytes - before
     };
     let at = |peer: u8, durable: u64| {
-        let position =
-            Position { incarnation: Incarnation(2), opening: OpeningId(4), durable: Sequence(durable) };
+        let position = Position { life: Life(2), opening: OpeningId(4), durable: Sequence(durable) };
         (VolumeId([peer; 16]), position)
     };
     let alone = frame(&mut volume, 2, Positions::default());
@@ -195,7 +194,7 @@ fn positions_that_come_with_an_accept_are_logged_with_its_row() {
         at(5, 70),
         at(6, 80),
         at(7, 90),
-        (VOLUME, Position { incarnation: Incarnation(9), opening: OpeningId(4), durable: Sequence(9) }),
+        (VOLUME, Position { life: Life(9), opening: OpeningId(4), durable: Sequence(9) }),
     ];
     let with = frame(&mut volume, 3, said.into());
     assert_eq!(with - alone, 3 * 56, "a record each, and none of itself");
@@ -212,10 +211,7 @@ fn positions_that_come_with_a_commit_ride_with_the_next_frame() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.write(&object("a"), ballot(1), &value(1, 0));
-    let said = (
-        VolumeId([5; 16]),
-        Position { incarnation: Incarnation(1), opening: OpeningId(4), durable: Sequence(7) },
-    );
+    let said = (VolumeId([5; 16]), Position { life: Life(1), opening: OpeningId(4), durable: Sequence(7) });
     let (target, positions) = (target(&object("a")), Positions::from([said]));
     volume.volume.submit(Op::Commit { target, ballot: ballot(1), is_everywhere: true, positions });
     volume.run();

@@ -87,13 +87,13 @@ fn a_last_file_without_its_header_was_cut_and_lost_what_was_acknowledged() {
         let (volume, report) = bench.open().unwrap();
         assert!(report.lost_state.is_some(), "{story}");
         assert!((0..14).all(|number| volume.packed(shard(number, 0)).is_ok()), "{story}");
-        let life = volume.reader.answerer().incarnation;
+        let life = volume.reader.answerer().life;
         drop(volume);
         bench.kill();
         // The loss counts once, and the cut segment is kept for an operator to look into.
         let (volume, report) = bench.open().unwrap();
         assert!(report.lost_state.is_some(), "{story}");
-        assert_eq!(volume.reader.answerer().incarnation, life, "{story}");
+        assert_eq!(volume.reader.answerer().life, life, "{story}");
         assert_eq!(bench.disk.file_id(&segment(&bench, 3)).map(drop).ok(), Some(()), "{story}");
     }
 }
@@ -115,7 +115,7 @@ fn an_only_file_of_a_volume_that_recovers_is_not_cut_unseen() {
         bench.disk.remove(&bench.path.join("volume.json")).unwrap();
         bench.create(4, Some("replaced".to_owned())).unwrap();
         let (volume, report) = bench.open().unwrap();
-        let life = volume.reader.answerer().incarnation;
+        let life = volume.reader.answerer().life;
         assert!(report.lost_state.is_some());
         drop(volume);
         bench.kill();
@@ -124,7 +124,7 @@ fn an_only_file_of_a_volume_that_recovers_is_not_cut_unseen() {
         assert!(bench.disk.file_id(&segment(&bench, 2)).is_err());
         cut(&bench, 1, length);
         let (volume, _) = bench.open().unwrap();
-        assert!(volume.reader.answerer().incarnation > life, "cut to {length}");
+        assert!(volume.reader.answerer().life > life, "cut to {length}");
     }
 }
 

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{
-    Ballot, BucketId, ChangeId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId, RegisterKey,
-    Sequence, ShardId, Slot, Timestamp, UploadId, VolumeId,
+    Ballot, BucketId, ChangeId, DataId, Epoch, Life, ObjectKey, PartKey, ProposerId, RegisterKey, Sequence,
+    ShardId, Slot, Timestamp, UploadId, VolumeId,
 };
 use sherd_core::register::RowHead;
 use sherd_core::register::position::{OpeningId, Position};
@@ -54,10 +54,10 @@ fn opening() -> Opening {
 }
 
 fn notes() -> PeerNotes {
-    let incarnation = Incarnation(2);
-    let mut notes = PeerNotes::new(incarnation);
+    let life = Life(2);
+    let mut notes = PeerNotes::new(life);
     for (opening, durable) in [(opening().id, Sequence(0x0f)), (OpeningId(0x31), Sequence(0x0e))] {
-        notes.note(Position { incarnation, opening, durable });
+        notes.note(Position { life, opening, durable });
     }
     notes
 }
@@ -87,30 +87,19 @@ fn subjects() -> Vec<(Subject, &'static str)> {
         (Subject::Epoch { slot: Slot(0x0102), epoch: Epoch(3) }, "epoch"),
         (Subject::Seal { bucket: BucketId([0xb0; 16]), deletion: Some(change) }, "seal"),
         (Subject::Seal { bucket: BucketId([0xb0; 16]), deletion: None }, "final-seal"),
+        (Subject::Peer { volume: VolumeId([0xa0; 16]), life: Life(2), durable: Sequence(0x0c) }, "peer"),
         (
-            Subject::Peer {
-                volume: VolumeId([0xa0; 16]),
-                incarnation: Incarnation(2),
-                durable: Sequence(0x0c),
-            },
-            "peer",
-        ),
-        (
-            Subject::Position {
-                volume: VolumeId([0xa0; 16]),
-                incarnation: Incarnation(2),
-                durable: Sequence(0x0c),
-            },
+            Subject::Position { volume: VolumeId([0xa0; 16]), life: Life(2), durable: Sequence(0x0c) },
             "position",
         ),
         (Subject::PeerNotes { volume: VolumeId([0xa0; 16]), notes: notes() }, "peer-notes"),
-        (Subject::Opening { incarnation: Incarnation(2), opening: opening() }, "opening"),
+        (Subject::Opening { life: Life(2), opening: opening() }, "opening"),
         (Subject::Heal { id: HealId([0xe0; 16]) }, "heal"),
         (Subject::Release { id: ReleaseId([0xf0; 16]) }, "release"),
         (Subject::Segment { number: 7, end: 0x2000, first: Sequence(5), last: Sequence(6) }, "segment"),
         (
             Subject::Phase {
-                incarnation: Incarnation(2),
+                life: Life(2),
                 phase: Phase::Adopting,
                 rows_after: Sequence(3),
                 kept_after: Sequence(1),

@@ -7,7 +7,7 @@ mod support;
 
 use sherd_core::env::Clock as _;
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, Epoch, Incarnation, Sequence, VolumeId};
+use sherd_core::id::{Ballot, Epoch, Life, Sequence, VolumeId};
 use sherd_core::limits::POSITIONS_WAITING_MAX;
 use sherd_core::message::RowScan;
 use sherd_core::register::Accept;
@@ -19,7 +19,7 @@ use sherd_volume::request::Op;
 use support::*;
 
 fn position(durable: u64) -> Position {
-    Position { incarnation: Incarnation(1), opening: OpeningId(4), durable: Sequence(durable) }
+    Position { life: Life(1), opening: OpeningId(4), durable: Sequence(durable) }
 }
 
 /// Positions of as many peers as may wait.
@@ -191,8 +191,8 @@ fn piggybacked_records_of_a_refused_frame_go_with_the_next() {
         volume.volume.submit(Op::HealDone { id: healed });
         volume.volume.submit(Op::ReleaseDone { id: ended });
         volume.volume.submit(Op::ReleasePut { id: waits, entry: bytes(2, 50) });
-        let (incarnation, durable) = (Incarnation(2), Sequence(5));
-        let noted = Position { incarnation, ..position(durable.0) };
+        let (life, durable) = (Life(2), Sequence(5));
+        let noted = Position { life, ..position(durable.0) };
         volume.volume.submit(Op::PeerSeen { volume: seen, position: noted });
         volume.volume.submit(Op::Commit {
             target: support::target(&object("nothing")),
@@ -214,7 +214,7 @@ fn piggybacked_records_of_a_refused_frame_go_with_the_next() {
         assert_eq!(volume.reader.releases(None, 10).unwrap(), [(waits, bytes(2, 50))]);
         let known = volume.reader.memory().positions;
         assert!(known.contains(&(peer, position(9))), "{known:?}");
-        assert!(volume.reader.peers().contains(&(seen, (incarnation, durable))));
+        assert!(volume.reader.peers().contains(&(seen, (life, durable))));
         assert!(known.contains(&(seen, noted)), "{known:?}");
     }
 }
@@ -234,7 +234,7 @@ fn waiting_records_go_with_the_first_frame_that_is_asked_for() {
     let volume = bench.reopen();
     assert_eq!(volume.reader.heals(None, 10).unwrap(), []);
     assert_eq!(volume.reader.releases(None, 10).unwrap(), [(waits, bytes(2, 50))]);
-    assert_eq!(volume.reader.peers(), [(peer, (seen.incarnation, seen.durable))]);
+    assert_eq!(volume.reader.peers(), [(peer, (seen.life, seen.durable))]);
 }
 
 /// A note that is in no frame is lost in a crash: the data that it names would stay until a sweep.
@@ -343,10 +343,10 @@ fn the_notes_of_a_peer_never_fall() {
     for ((life, sequence), expected) in
         [((2, 5), (2, 5)), ((2, 9), (2, 9)), ((2, 7), (2, 9)), ((1, 99), (2, 9)), ((3, 1), (3, 1))]
     {
-        let position = Position { incarnation: Incarnation(life), ..position(sequence) };
+        let position = Position { life: Life(life), ..position(sequence) };
         volume.volume.submit(Op::PeerSeen { volume: peer, position });
         volume.settle();
-        let known = (Incarnation(expected.0), Sequence(expected.1));
+        let known = (Life(expected.0), Sequence(expected.1));
         assert_eq!(volume.reader.peers(), [(peer, known)]);
     }
 }

@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use sherd_core::id::Incarnation;
+use sherd_core::id::Life;
 use sherd_core::message::Control;
 use sherd_core::register::recover::Guarantees;
 use sherd_volume::Volume;
@@ -149,7 +149,7 @@ fn a_noted_loss_is_not_found_again_beside_evidence_that_is_left() {
     rot_header(&bench, 50);
     let (mut volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some() && report.rotten_left);
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
+    assert_eq!(volume.reader.answerer().life, Life(2));
     volume
         .control(Control::TakeGuarantees { guarantees: Guarantees::default(), seals: Vec::new() })
         .unwrap()
@@ -159,7 +159,7 @@ fn a_noted_loss_is_not_found_again_beside_evidence_that_is_left() {
     for opening in 1.. {
         bench.kill();
         let (volume, report) = bench.open().unwrap();
-        assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "opening {opening}");
+        assert_eq!(volume.reader.answerer().life, Life(2), "opening {opening}");
         assert!(report.lost_state.is_none() && volume.reader.answerer().votes);
         volume.close();
         if !report.rotten_left {
@@ -173,7 +173,7 @@ fn a_noted_loss_is_not_found_again_beside_evidence_that_is_left() {
     bench.index.wipe();
     let (volume, report) = bench.open().unwrap();
     assert_eq!(report.lost_state, None);
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
+    assert_eq!(volume.reader.answerer().life, Life(2));
 }
 
 #[test]
@@ -202,11 +202,11 @@ fn a_volume_that_lost_its_state_opens_on_a_full_disk() {
     let (volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some());
     assert_eq!(volume.reader.status().state, State::Recovering { may_write: false });
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
+    assert_eq!(volume.reader.answerer().life, Life(2));
     drop(volume);
     bench.kill();
     let (volume, _) = bench.open().unwrap();
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "the same loss, the same life");
+    assert_eq!(volume.reader.answerer().life, Life(2), "the same loss, the same life");
 }
 
 /// A range that can be read again is not noted as missing any more, and that has to be written down.
@@ -352,7 +352,7 @@ fn a_ballast_that_was_given_up_is_made_again_when_there_is_room() {
     // The new ballast serves as well as the first one.
     let (under, failure) = (bench.path.join("volume.json.new"), Failure::Full);
     let fault = bench.disk.inject(Fault { under, call: Call::Write, skip: 0, times: 1, failure });
-    volume.reader.declare_lost("rolled back", Incarnation(9)).unwrap();
+    volume.reader.declare_lost("rolled back", Life(9)).unwrap();
     drop(fault);
     assert_eq!(ballast_bytes(&bench), 0);
 }
@@ -399,12 +399,12 @@ fn a_volume_that_was_rolled_back_notes_it_on_a_full_disk() {
     bench.options.ballast_bytes = 512 << 10;
     let volume = bench.reopen();
     fill(&bench);
-    volume.reader.declare_lost("rolled back", Incarnation(4)).expect("the ballast makes room");
+    volume.reader.declare_lost("rolled back", Life(4)).expect("the ballast makes room");
     drop(volume);
     bench.kill();
     let (volume, report) = bench.open().unwrap();
     assert_eq!(report.lost_state.as_deref(), Some("rolled back"));
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(5));
+    assert_eq!(volume.reader.answerer().life, Life(5));
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn tries_that_are_refused_use_up_no_life() {
             }
             let (volume, report) = bench.open().unwrap();
             assert!(report.lost_state.is_some(), "{call:?} {skip}");
-            let life = volume.reader.answerer().incarnation;
+            let life = volume.reader.answerer().life;
             assert!(
                 u64::from(life.0) <= 2 + 5 - refused,
                 "{call:?} {skip}: {life:?} after {refused} refusals"
@@ -463,7 +463,7 @@ fn a_loss_is_behind_the_checkpoint_where_the_ballast_makes_room_for_it() {
     bench.kill();
     let (volume, report) = bench.open().unwrap();
     assert_eq!(report.replayed_records, 0);
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
+    assert_eq!(volume.reader.answerer().life, Life(2));
 }
 
 #[test]
@@ -473,10 +473,10 @@ fn a_loss_that_no_checkpoint_has_behind_it_opens_and_is_found_again() {
     rot_header(&bench, 6);
     let (volume, report) = open_cramped(&bench, false).unwrap();
     assert!(report.lost_state.is_some());
-    assert_eq!(volume.reader().answerer().incarnation, Incarnation(2));
+    assert_eq!(volume.reader().answerer().life, Life(2));
     drop(volume);
     bench.kill();
     let (volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some());
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(3), "others may have seen the second");
+    assert_eq!(volume.reader.answerer().life, Life(3), "others may have seen the second");
 }

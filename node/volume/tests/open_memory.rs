@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 
 use sherd_core::env::Clock;
-use sherd_core::id::{Incarnation, RegisterKey};
+use sherd_core::id::{Life, RegisterKey};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::identity::{ExpectedIdentity, Phase};
@@ -100,13 +100,7 @@ fn opened(path: &Path) -> (Driver, OpenReport) {
 /// A volume with this many packed shards of these bytes, dropped without a word.
 fn with_shards(path: &Path, count: u64, shard_bytes: usize, key: &RegisterKey) {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
-    let new = NewVolume {
-        cluster: CLUSTER,
-        volume: VOLUME,
-        incarnation: Incarnation(1),
-        phase: Phase::Formed,
-        lost: None,
-    };
+    let new = NewVolume { cluster: CLUSTER, volume: VOLUME, life: Life(1), phase: Phase::Formed, lost: None };
     create(&disk, path, new).unwrap();
     let (mut volume, _) = opened(path);
     for number in 0..count {

@@ -5,7 +5,7 @@
 
 mod support;
 
-use sherd_core::id::{Ballot, Incarnation, Sequence, VolumeId};
+use sherd_core::id::{Ballot, Life, Sequence, VolumeId};
 use sherd_core::limits::OPENINGS_FORGOTTEN_MAX;
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::recover::confirm::Asker;
@@ -17,7 +17,7 @@ use support::*;
 const PEER: VolumeId = VolumeId([7; 16]);
 
 fn position(opening: u64, durable: u64) -> Position {
-    Position { incarnation: Incarnation(1), opening: OpeningId(opening), durable: Sequence(durable) }
+    Position { life: Life(1), opening: OpeningId(opening), durable: Sequence(durable) }
 }
 
 /// A volume as it is copied now: power is cut, and all that was synced is there.
@@ -50,7 +50,7 @@ fn each_opening_is_durable_when_it_answers_and_none_is_forgotten() {
         let mut volume = bench.reopen();
         let began = volume.reader.openings().began().unwrap();
         let answered = volume.reader.answerer().position();
-        assert_eq!((began.opening, began.incarnation), (answered.opening, answered.incarnation));
+        assert_eq!((began.opening, began.life), (answered.opening, answered.life));
         assert_eq!(began.durable, last, "where the log ended");
         ids.push(began.opening);
         volume.put_shard(shard(count, 0), &bytes(count, 100)).unwrap();
@@ -119,7 +119,7 @@ fn notes_that_a_question_covers_are_dropped_durably_and_its_opening_is_noted() {
     note(&mut volume, &[position(1, 10), position(2, 21)]);
     let openings =
         [(1, 0), (2, 10), (3, 20)].map(|(id, end)| Opening { id: OpeningId(id), end: Sequence(end) });
-    let openings = OpeningHistory::new(Incarnation(1), openings.into());
+    let openings = OpeningHistory::new(Life(1), openings.into());
     volume.volume.submit(Op::Asked(Asker { volume: PEER, openings }));
     volume.run();
     let left = [position(2, 21), position(3, 20)];
@@ -136,15 +136,15 @@ fn a_new_life_names_its_opening_and_those_of_earlier_lives_go() {
         bench.kill();
     }
     let volume = bench.reopen();
-    volume.reader.declare_lost("a test", Incarnation(4)).unwrap();
+    volume.reader.declare_lost("a test", Life(4)).unwrap();
     drop(volume);
     bench.kill();
     let (mut volume, _) = bench.open().unwrap();
     assert_eq!(volume.reader.openings().openings().len(), 1);
     let before = volume.reader.answerer().position();
-    volume.volume.begin_life(Incarnation(9)).unwrap();
+    volume.volume.begin_life(Life(9)).unwrap();
     let answered = volume.reader.answerer().position();
-    assert_eq!((answered.incarnation, answered.opening), (Incarnation(9), before.opening));
+    assert_eq!((answered.life, answered.opening), (Life(9), before.opening));
     assert_eq!(volume.reader.openings().openings().len(), 1);
     bench.kill();
     let (volume, _) = bench.open().unwrap();
@@ -171,7 +171,7 @@ fn a_volume_without_room_for_its_opening_serves_and_sends_no_position_until_it_h
     });
     let mut volume = bench.reopen();
     assert_eq!(volume.packed(shard(1, 0)).unwrap(), bytes(1, 100));
-    assert_eq!(volume.reader.answerer().position(), Position::life(Incarnation(1)));
+    assert_eq!(volume.reader.answerer().position(), Position::life(Life(1)));
     assert_eq!(volume.reader.openings_to_ask_with(), None);
     let current = volume.reader.openings().began().unwrap();
     assert_eq!(current.durable, end, "it judges itself by it");

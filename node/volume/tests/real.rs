@@ -59,7 +59,7 @@ fn new_volume(path: &Path) -> Arc<TestClock> {
     let new = NewVolume {
         cluster: CLUSTER,
         volume: VOLUME,
-        incarnation: sherd_core::id::Incarnation(1),
+        life: sherd_core::id::Life(1),
         phase: Phase::Formed,
         lost: None,
     };

@@ -7,7 +7,7 @@ mod support;
 
 use std::sync::Arc;
 
-use sherd_core::id::{Ballot, BucketId, Epoch, Incarnation, Sequence, VolumeId};
+use sherd_core::id::{Ballot, BucketId, Epoch, Life, Sequence, VolumeId};
 use sherd_core::message::{AdoptedRow, Control, UnsettledKind};
 use sherd_core::record::Value;
 use sherd_core::register::position::{OpeningId, Position};
@@ -46,7 +46,7 @@ fn guarantees() -> Guarantees {
         bound: ballot(50),
         floor: ballot(10),
         highest: ballot(40),
-        incarnations: vec![(VolumeId([7; 16]), Incarnation(3))],
+        lives: vec![(VolumeId([7; 16]), Life(3))],
         ..Guarantees::default()
     }
 }
@@ -76,7 +76,7 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
     let bench = rotten();
     let (mut volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some());
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
+    assert_eq!(volume.reader.answerer().life, Life(2));
     assert_eq!(volume.reader.status().state, State::Recovering { may_write: false });
     assert_eq!(volume.read(&object("kept")).unwrap().result, Err(Refusal::Recovering));
     let write = volume.accept(&object("a"), ballot(100), &value(1, 0)).unwrap().result;
@@ -87,17 +87,17 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
 
     bench.kill();
     let (mut volume, _) = bench.open().unwrap();
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "the same loss, the same life");
-    volume.volume.begin_life(Incarnation(6)).unwrap();
+    assert_eq!(volume.reader.answerer().life, Life(2), "the same loss, the same life");
+    volume.volume.begin_life(Life(6)).unwrap();
     let mine = volume.control(take()).unwrap().unwrap();
     assert_eq!(mine.floor, ballot(50));
-    assert_eq!(mine.incarnations, vec![(VolumeId([7; 16]), Incarnation(3))]);
+    assert_eq!(mine.lives, vec![(VolumeId([7; 16]), Life(3))]);
     let seals = [(BucketId([8; 16]), vec![change(1)])];
     assert_eq!(volume.reader.seals(None, 9), seals);
 
     bench.kill();
     let (mut volume, _) = bench.open().unwrap();
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(6));
+    assert_eq!(volume.reader.answerer().life, Life(6));
     assert_eq!(volume.reader.status().state, State::Recovering { may_write: true });
     assert_eq!(volume.reader.all_seals().collect::<Vec<_>>(), seals);
     let below = volume.accept(&object("new"), ballot(50), &value(1, 0)).unwrap().result;
@@ -111,10 +111,8 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
     let keys: Vec<_> = missed.into_iter().map(|row| row.key).collect();
     assert_eq!(keys, [object("missed")], "it remembers, too, that another volume may lack it");
 
-    let remembered = (
-        VolumeId([9; 16]),
-        Position { incarnation: Incarnation(2), opening: OpeningId(4), durable: Sequence(77) },
-    );
+    let remembered =
+        (VolumeId([9; 16]), Position { life: Life(2), opening: OpeningId(4), durable: Sequence(77) });
     let finish = Control::FinishRecovery { remembered: vec![remembered].into() };
     volume.control(finish).unwrap().unwrap();
     for round in 0..2 {
@@ -140,7 +138,7 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
         bench.kill();
         bench.index.wipe();
         let mut volume = bench.reopen();
-        assert_eq!(volume.reader.answerer().incarnation, Incarnation(6), "round {round}");
+        assert_eq!(volume.reader.answerer().life, Life(6), "round {round}");
         assert!(volume.reader.answerer().votes);
         let row = volume.read(&object("adopted")).unwrap().result.unwrap().row;
         assert_eq!(row.unwrap().head.ballot, ballot(5), "round {round}");
@@ -181,7 +179,7 @@ fn rot_beside_a_noted_loss_is_a_loss_of_its_own() {
         bench.index.wipe();
         let (volume, report) = bench.open().unwrap();
         assert_eq!(report.lost_state.is_some(), is_new, "page {page}");
-        assert_eq!(volume.reader.answerer().incarnation.0, 2 + u32::from(is_new));
+        assert_eq!(volume.reader.answerer().life.0, 2 + u32::from(is_new));
     }
 }
 
@@ -242,7 +240,7 @@ fn a_noted_loss_of_the_end_of_the_log_is_not_found_again() {
     for round in 0..2 {
         let (volume, report) = reopen();
         assert_eq!(report.lost_state, None, "round {round}");
-        assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "round {round}");
+        assert_eq!(volume.reader.answerer().life, Life(2), "round {round}");
     }
 }
 
@@ -277,7 +275,7 @@ fn a_loss_of_what_the_index_still_has_is_found_again_without_it() {
     (from..until).step_by(4096).for_each(|at| bench.disk.rot(&tail, at..at + 40).unwrap());
     let (mut volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some());
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
+    assert_eq!(volume.reader.answerer().life, Life(2));
     recover(&mut volume);
     drop(volume);
     bench.kill();
@@ -286,7 +284,7 @@ fn a_loss_of_what_the_index_still_has_is_found_again_without_it() {
     bench.index.wipe();
     let (volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some(), "the seal that the life before went on with is gone");
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(3));
+    assert_eq!(volume.reader.answerer().life, Life(3));
 }
 
 /// A record may be whole in a frame that no replay can use. An index from before still names it, and a
@@ -371,7 +369,7 @@ fn a_volume_in_the_place_of_a_lost_one_begins_recovering() {
     for _ in 0..2 {
         let (volume, report) = bench.open().unwrap();
         assert_eq!(report.lost_state.as_deref(), Some("replaced"));
-        assert_eq!(volume.reader.answerer().incarnation, Incarnation(4));
+        assert_eq!(volume.reader.answerer().life, Life(4));
         assert_eq!(volume.reader.status().state, State::Recovering { may_write: false });
         bench.kill();
     }

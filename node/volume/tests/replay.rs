@@ -8,7 +8,7 @@ mod support;
 use std::sync::Arc;
 
 use sherd_core::env::Clock;
-use sherd_core::id::Incarnation;
+use sherd_core::id::Life;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::Keep;
 use sherd_volume::error::{FaultClass, OpenError};
@@ -64,7 +64,7 @@ fn an_open_that_is_cut_short_anywhere_is_judged_again() {
         was_flushed |= bench.index.0.lock().persisted().is_some();
         let (volume, report) = bench.open().unwrap();
         assert!(report.lost_state.is_some(), "cut before operation {cut}: {report:?}");
-        assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "one loss, one life: cut {cut}");
+        assert_eq!(volume.reader.answerer().life, Life(2), "one loss, one life: cut {cut}");
         if is_done {
             break;
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use sherd_core::checksum::Digest;
-use sherd_core::id::{Incarnation, ProcessId, VolumeId};
+use sherd_core::id::{Life, ProcessId, VolumeId};
 use sherd_core::report::{NodeReport, VolumeCondition, VolumeReport, VolumeStanding};
 
 use super::{ConvertError, Wire, array, list_from_wire, list_to_wire};
@@ -131,7 +131,7 @@ impl Wire for VolumeReport {
             path,
             condition: condition(state),
             reason,
-            life: (life > 0).then_some(Incarnation(life)),
+            life: (life > 0).then_some(Life(life)),
             standing,
             is_open,
             has_room,

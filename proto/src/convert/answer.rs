@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use sherd_core::id::{BucketId, ChangeId, Incarnation};
+use sherd_core::id::{BucketId, ChangeId, Life};
 use sherd_core::message::{self, Answer, ListPage, RowPage, ScannedRow};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
@@ -121,7 +121,7 @@ impl Wire for Bytes {
     }
 }
 
-impl Wire for Incarnation {
+impl Wire for Life {
     type Message = u32;
 
     fn to_wire(&self) -> u32 {

@@ -1,6 +1,6 @@
 //! A volume's guarantees, and the changes of them.
 
-use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Slot, Timestamp, VolumeId};
+use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Life, Slot, Timestamp, VolumeId};
 use sherd_core::message::Control;
 use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
@@ -15,9 +15,7 @@ impl Wire for Control {
 
     fn to_wire(&self) -> v1::Control {
         let change = match self {
-            Self::RecordIncarnation { volume, incarnation } => {
-                Change::RecordLife((*volume, *incarnation).to_wire())
-            }
+            Self::RecordLife { volume, life } => Change::RecordLife((*volume, *life).to_wire()),
             Self::RaiseFloor { floor } => Change::RaiseFloor(floor.to_wire()),
             Self::RaiseDataFloor { floor } => Change::RaiseDataFloor(floor.as_u64()),
             Self::RecordEpoch { slot, epoch } => {
@@ -47,8 +45,8 @@ impl Wire for Control {
     fn from_wire(message: v1::Control) -> Result<Self, ConvertError> {
         Ok(match required(message.change, "change of a guarantee")? {
             Change::RecordLife(life) => {
-                let (volume, incarnation) = <(VolumeId, Incarnation)>::from_wire(life)?;
-                Self::RecordIncarnation { volume, incarnation }
+                let (volume, life) = <(VolumeId, Life)>::from_wire(life)?;
+                Self::RecordLife { volume, life }
             }
             Change::RaiseFloor(floor) => Self::RaiseFloor { floor: Ballot::from_wire(floor)? },
             Change::RaiseDataFloor(floor) => Self::RaiseDataFloor { floor: Timestamp::from_u64(floor) },
@@ -113,13 +111,13 @@ impl Wire for Guarantees {
     type Message = v1::Guarantees;
 
     fn to_wire(&self) -> v1::Guarantees {
-        let Self { bound, floor, highest, data_floor, incarnations } = self;
+        let Self { bound, floor, highest, data_floor, lives } = self;
         v1::Guarantees {
             bound: bound.to_wire(),
             floor: floor.to_wire(),
             highest: highest.to_wire(),
             data_floor: data_floor.as_u64(),
-            lives: list_to_wire(incarnations),
+            lives: list_to_wire(lives),
         }
     }
 
@@ -130,7 +128,7 @@ impl Wire for Guarantees {
             floor: Ballot::from_wire(floor)?,
             highest: Ballot::from_wire(highest)?,
             data_floor: Timestamp::from_u64(data_floor),
-            incarnations: list_from_wire(lives, PEERS_MAX, "lives of peers")?,
+            lives: list_from_wire(lives, PEERS_MAX, "lives of peers")?,
         })
     }
 }

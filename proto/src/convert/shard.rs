@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use sherd_core::checksum::ShardDigest;
-use sherd_core::id::{DataId, Incarnation, ProposerId, RegisterKey, ShardId};
+use sherd_core::id::{DataId, Life, ProposerId, RegisterKey, ShardId};
 use sherd_core::limits::{LEASES_IN_CALL_MAX, SET_VOLUMES_MAX, STRIPE_UNIT_BYTES_MAX};
 use sherd_core::message::call::{AnswerKind, ShardCall, VolumeAnswer};
 use sherd_core::message::{
@@ -310,9 +310,9 @@ call_answers_in!(shard_reply:
     Done(()) => Done, Length(u64) => Bytes, Shards(ShardPage) => Page, Released(bool) => Released,
     Leases(LeaseAnswer) => LeasesRefused);
 reply_message!(put_reply);
-answer_in!(put_reply: Incarnation => Life);
+answer_in!(put_reply: Life => Life);
 reply_message!(write_reply);
-answer_in!(write_reply: () => Taken, Incarnation => Life);
+answer_in!(write_reply: () => Taken, Life => Life);
 
 impl ReplyMessage for v1::shard_bytes::Part {
     fn of_failure(failure: v1::Failure) -> Self {

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use sherd_core::codec::{Reader, Writer};
 use sherd_core::heal::HealId;
 use sherd_core::id::{
-    Ballot, BucketId, ChangeId, ClusterId, DataId, Epoch, Incarnation, RegisterKey, Sequence, Slot,
-    Timestamp, UploadId, VolumeId,
+    Ballot, BucketId, ChangeId, ClusterId, DataId, Epoch, Life, RegisterKey, Sequence, Slot, Timestamp,
+    UploadId, VolumeId,
 };
 use sherd_core::limits::{INLINE_BYTES_MAX, VALUE_BYTES_MAX};
 use sherd_core::message::{self, Target};
@@ -88,7 +88,7 @@ pub struct VolumeAddress {
     /// The volume.
     pub volume: VolumeId,
     /// The life that the caller has seen; `None` before it has seen one.
-    pub life: Option<Incarnation>,
+    pub life: Option<Life>,
     /// The number of the client's request that the call is for; 0 for none. Both ends' logs name it.
     pub request: u64,
 }
@@ -103,7 +103,7 @@ impl Wire for VolumeAddress {
 
     fn from_wire(message: v1::Addressed) -> Result<Self, ConvertError> {
         let v1::Addressed { volume, life, request } = message;
-        let life = (life > 0).then_some(Incarnation(life));
+        let life = (life > 0).then_some(Life(life));
         Ok(Self { volume: VolumeId::from_wire(volume)?, life, request })
     }
 }
@@ -142,14 +142,14 @@ impl Wire for (VolumeId, Position) {
     type Message = v1::Position;
 
     fn to_wire(&self) -> v1::Position {
-        let (volume, Position { incarnation, opening, durable }) = self;
-        v1::Position { volume: volume.to_wire(), life: incarnation.0, durable: durable.0, opening: opening.0 }
+        let (volume, Position { life, opening, durable }) = self;
+        v1::Position { volume: volume.to_wire(), life: life.0, durable: durable.0, opening: opening.0 }
     }
 
     fn from_wire(message: v1::Position) -> Result<Self, ConvertError> {
         let v1::Position { volume, life, durable, opening } = message;
         let (opening, durable) = (OpeningId(opening), Sequence(durable));
-        let position = Position { incarnation: Incarnation(life), opening, durable };
+        let position = Position { life: Life(life), opening, durable };
         Ok((VolumeId::from_wire(volume)?, position))
     }
 }
@@ -172,12 +172,12 @@ impl Wire for OpeningHistory {
     type Message = v1::Openings;
 
     fn to_wire(&self) -> v1::Openings {
-        v1::Openings { life: self.incarnation.0, openings: list_to_wire(self.openings()) }
+        v1::Openings { life: self.life.0, openings: list_to_wire(self.openings()) }
     }
 
     fn from_wire(message: v1::Openings) -> Result<Self, ConvertError> {
         let v1::Openings { life, openings } = message;
-        Ok(Self::new(Incarnation(life), list_from_wire(openings, OPENINGS_MAX, "openings")?))
+        Ok(Self::new(Life(life), list_from_wire(openings, OPENINGS_MAX, "openings")?))
     }
 }
 
@@ -193,7 +193,7 @@ impl Wire for Positions {
     }
 }
 
-impl Wire for (VolumeId, Incarnation) {
+impl Wire for (VolumeId, Life) {
     type Message = v1::Life;
 
     fn to_wire(&self) -> v1::Life {
@@ -203,7 +203,7 @@ impl Wire for (VolumeId, Incarnation) {
 
     fn from_wire(message: v1::Life) -> Result<Self, ConvertError> {
         let v1::Life { volume, life } = message;
-        Ok((VolumeId::from_wire(volume)?, Incarnation(life)))
+        Ok((VolumeId::from_wire(volume)?, Life(life)))
     }
 }
 
@@ -211,9 +211,9 @@ impl Wire for Answerer {
     type Message = v1::Answerer;
 
     fn to_wire(&self) -> v1::Answerer {
-        let Self { incarnation, votes, peers, opening, durable } = self;
+        let Self { life, votes, peers, opening, durable } = self;
         v1::Answerer {
-            life: incarnation.0,
+            life: life.0,
             votes: *votes,
             peers: list_to_wire(peers),
             durable: durable.0,
@@ -228,7 +228,7 @@ impl Wire for Answerer {
             peers => list_from_wire(peers, PEERS_MAX, "peers of an answer")?.into(),
         };
         let (opening, durable) = (OpeningId(opening), Sequence(durable));
-        Ok(Self { incarnation: Incarnation(life), votes, peers, opening, durable })
+        Ok(Self { life: Life(life), votes, peers, opening, durable })
     }
 }
 
@@ -292,7 +292,7 @@ impl Wire for message::Error {
 }
 
 /// The failure of a call to a volume that is in another life than the call names. Nothing was done.
-pub const fn other_life(life: Incarnation) -> v1::Failure {
+pub const fn other_life(life: Life) -> v1::Failure {
     v1::Failure { why: Some(v1::failure::Why::OtherLife(life.0)) }
 }
 

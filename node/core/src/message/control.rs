@@ -1,6 +1,6 @@
 //! Changes of what a volume guarantees, and rows for one that recovers.
 
-use crate::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, RegisterKey, Slot, Timestamp, VolumeId};
+use crate::id::{Ballot, BucketId, ChangeId, Epoch, Life, RegisterKey, Slot, Timestamp, VolumeId};
 use crate::register::recover::Guarantees;
 use crate::register::seal::StoredSeals;
 use crate::register::{EncodedValue, Positions, RowHead};
@@ -9,11 +9,11 @@ use crate::register::{EncodedValue, Positions, RowHead};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Control {
     /// Know that a peer is in a new life; replies of its older ones are discarded from here on.
-    RecordIncarnation {
+    RecordLife {
         /// The peer.
         volume: VolumeId,
         /// Its life.
-        incarnation: Incarnation,
+        life: Life,
     },
     /// Refuse every ballot at or below this one. Never lowers the floor.
     RaiseFloor {

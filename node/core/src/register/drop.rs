@@ -55,7 +55,7 @@ mod tests {
 
     fn vote(volume: u8, row: Option<u64>, floor: u64) -> Reply<Vote> {
         let from = Answerer {
-            incarnation: crate::id::Incarnation(1),
+            life: crate::id::Life(1),
             votes: true,
             peers: [].into(),
             opening: OpeningId::NONE,

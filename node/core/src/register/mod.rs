@@ -35,7 +35,7 @@ use bytes::Bytes;
 
 use crate::checksum::Digest;
 use crate::codec::DecodeError;
-use crate::id::{Ballot, DataId, Incarnation, Sequence, Timestamp, VolumeId};
+use crate::id::{Ballot, DataId, Life, Sequence, Timestamp, VolumeId};
 use crate::record::{OverLimit, State, Value};
 use crate::register::position::{OpeningId, Position};
 
@@ -203,14 +203,14 @@ impl Vote {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answerer {
     /// In which life the volume is; replies of older ones are discarded.
-    pub incarnation: Incarnation,
+    pub life: Life,
     /// Whether the answer counts. A recovering volume that took its voters' guarantees stores the writes that
     /// it is sent and answers them, but until it has adopted every row it is not a member of any quorum.
     pub votes: bool,
     /// The lives of its peers as it has durably recorded them, peers in their first life left out. Without it
     /// a proposer would count answers that a volume gave before it lost its state: a volume that recorded the
     /// loss is in every quorum, and reports it here.
-    pub peers: Arc<[(VolumeId, Incarnation)]>,
+    pub peers: Arc<[(VolumeId, Life)]>,
     /// Which opening of the volume answers: durable in its own log before it answers anything.
     pub opening: OpeningId,
     /// The volume's highest durable sequence, which its peers log.
@@ -220,7 +220,7 @@ pub struct Answerer {
 impl Answerer {
     /// How far its log is durable, in which life and which opening.
     pub const fn position(&self) -> Position {
-        Position { incarnation: self.incarnation, opening: self.opening, durable: self.durable }
+        Position { life: self.life, opening: self.opening, durable: self.durable }
     }
 }
 

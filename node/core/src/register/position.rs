@@ -11,7 +11,7 @@
 use std::fmt;
 
 use crate::env::Rng;
-use crate::id::{Incarnation, Sequence};
+use crate::id::{Life, Sequence};
 
 /// One opening of a volume: drawn at random each time, and never the same in two logs that went apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -37,7 +37,7 @@ impl OpeningId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The life.
-    pub incarnation: Incarnation,
+    pub life: Life,
     /// The opening.
     pub opening: OpeningId,
     /// Its highest durable sequence in that opening.
@@ -46,14 +46,14 @@ pub struct Position {
 
 impl Position {
     /// That a life has begun, and nothing of what was written in it.
-    pub const fn life(incarnation: Incarnation) -> Self {
-        Self { incarnation, opening: OpeningId::NONE, durable: Sequence(0) }
+    pub const fn life(life: Life) -> Self {
+        Self { life, opening: OpeningId::NONE, durable: Sequence(0) }
     }
 }
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { incarnation, opening, durable } = self;
-        write!(f, "record {} of opening {:016x} in life {}", durable.0, opening.0, incarnation.0)
+        let Self { life, opening, durable } = self;
+        write!(f, "record {} of opening {:016x} in life {}", durable.0, opening.0, life.0)
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::id::{Incarnation, VolumeId};
+use crate::id::{Life, VolumeId};
 use crate::register::{Answerer, Refusal};
 
 /// The quorum sizes of a set.
@@ -75,38 +75,38 @@ pub struct Reply<T> {
 /// Highest life of each volume that this process has seen: only ever grows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lives {
-    known: BTreeMap<VolumeId, Incarnation>,
+    known: BTreeMap<VolumeId, Life>,
 }
 
 impl Lives {
     /// Notes that a volume is at least in this life.
-    pub fn learn(&mut self, volume: VolumeId, incarnation: Incarnation) {
-        let known = self.known.entry(volume).or_insert(incarnation);
-        *known = (*known).max(incarnation);
+    pub fn learn(&mut self, volume: VolumeId, life: Life) {
+        let known = self.known.entry(volume).or_insert(life);
+        *known = (*known).max(life);
     }
 
     /// Notes everything that an answer says about lives: the answerer's own and its peers'.
     pub fn learn_from(&mut self, volume: VolumeId, from: &Answerer) {
-        self.learn(volume, from.incarnation);
-        for (peer, incarnation) in from.peers.iter() {
-            self.learn(*peer, *incarnation);
+        self.learn(volume, from.life);
+        for (peer, life) in from.peers.iter() {
+            self.learn(*peer, *life);
         }
     }
 
     /// The highest life seen of the volume; `None` if it never answered and was never mentioned.
-    pub fn of(&self, volume: VolumeId) -> Option<Incarnation> {
+    pub fn of(&self, volume: VolumeId) -> Option<Life> {
         self.known.get(&volume).copied()
     }
 
     /// Whether an answer counts, by the lives that this process has seen: its volume votes, in its current
     /// life. Several answers together may say more: add the lives from all of them first.
     pub fn counts(&self, volume: VolumeId, from: &Answerer) -> bool {
-        from.votes && !self.is_over(volume, from.incarnation)
+        from.votes && !self.is_over(volume, from.life)
     }
 
     /// Whether an answer comes from a life that is over.
-    pub fn is_over(&self, volume: VolumeId, incarnation: Incarnation) -> bool {
-        self.of(volume).is_some_and(|known| known > incarnation)
+    pub fn is_over(&self, volume: VolumeId, life: Life) -> bool {
+        self.of(volume).is_some_and(|known| known > life)
     }
 }
 
@@ -136,9 +136,9 @@ pub fn voters<'a, T>(
 
 /// Whether no later life of the reply's volume is known, to `lives` or to any of the replies.
 pub fn is_current<T, U>(reply: &Reply<T>, beside: &[Reply<U>], lives: &Lives) -> bool {
-    let life = reply.from.incarnation;
+    let life = reply.from.life;
     let over_beside = |other: &Reply<U>| {
-        (other.volume == reply.volume && other.from.incarnation > life)
+        (other.volume == reply.volume && other.from.life > life)
             || other.from.peers.iter().any(|(peer, known)| *peer == reply.volume && *known > life)
     };
     !lives.is_over(reply.volume, life) && !beside.iter().any(over_beside)
@@ -167,14 +167,9 @@ mod tests {
     }
 
     fn reply(volume: u8, life: u32, peers: &[(u8, u32)]) -> Reply<u8> {
-        let peers = peers.iter().map(|(v, i)| (VolumeId([*v; 16]), Incarnation(*i))).collect();
-        let from = Answerer {
-            incarnation: Incarnation(life),
-            votes: true,
-            peers,
-            opening: OpeningId::NONE,
-            durable: Sequence(0),
-        };
+        let peers = peers.iter().map(|(v, i)| (VolumeId([*v; 16]), Life(*i))).collect();
+        let from =
+            Answerer { life: Life(life), votes: true, peers, opening: OpeningId::NONE, durable: Sequence(0) };
         Reply { volume: VolumeId([volume; 16]), from, order: Order::default(), result: Ok(volume) }
     }
 
@@ -203,9 +198,9 @@ mod tests {
     fn a_life_that_was_seen_once_stays_noted() {
         let mut lives = Lives::default();
         lives.learn_from(VolumeId([2; 16]), &reply(2, 3, &[(1, 2)]).from);
-        lives.learn(VolumeId([1; 16]), Incarnation(1));
+        lives.learn(VolumeId([1; 16]), Life(1));
         assert_eq!(counted(&[reply(1, 1, &[]), reply(2, 3, &[])], &lives), [2]);
-        assert_eq!(lives.of(VolumeId([1; 16])), Some(Incarnation(2)));
+        assert_eq!(lives.of(VolumeId([1; 16])), Some(Life(2)));
     }
 
     #[test]

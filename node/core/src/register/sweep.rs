@@ -63,7 +63,7 @@ pub fn introduced(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{Incarnation, ProposerId, Sequence, VolumeId};
+    use crate::id::{Life, ProposerId, Sequence, VolumeId};
     use crate::register::position::OpeningId;
     use crate::register::quorum::Order;
     use crate::register::{Answerer, Refusal};
@@ -72,7 +72,7 @@ mod tests {
         Reply {
             volume: VolumeId([volume; 16]),
             from: Answerer {
-                incarnation: Incarnation(1),
+                life: Life(1),
                 votes: true,
                 peers: [].into(),
                 opening: OpeningId::NONE,

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use sherd_core::id::{
-    Ballot, BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, Sequence, Timestamp, VolumeId,
+    Ballot, BucketId, ChangeId, Life, ObjectKey, ProposerId, Sequence, Timestamp, VolumeId,
 };
 use sherd_core::record::BucketPhase;
 use sherd_core::register::acceptor::{AcceptVerdict, AcceptorState, Circumstances, KeyState, judge_accept};
@@ -246,10 +246,10 @@ impl Bucket {
     fn reply<T>(&self, at: usize, life: u8, knew: u8, asked: u32, value: T) -> Reply<T> {
         let knows_more = knew > 1 && at != 0 && self.without != Without::OldLives;
         let peers: Arc<[_]> =
-            if knows_more { [(volume(0), Incarnation(u32::from(knew)))].into() } else { Arc::default() };
+            if knows_more { [(volume(0), Life(u32::from(knew)))].into() } else { Arc::default() };
         let life = if self.without == Without::OldLives { 1 } else { life };
         let from = Answerer {
-            incarnation: Incarnation(u32::from(life)),
+            life: Life(u32::from(life)),
             votes: true,
             peers,
             opening: OpeningId::NONE,

@@ -8,7 +8,7 @@
 //! things happen. In every state a write is tried a minute later: it must succeed, and where one clock
 //! alone is bad, at a ballot that volumes with good clocks take without having been asked to forget theirs.
 
-use sherd_core::id::{Ballot, DataId, Epoch, Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
+use sherd_core::id::{Ballot, DataId, Epoch, Life, ProposerId, Sequence, Timestamp, VolumeId};
 use sherd_core::limits::{BALLOT_AHEAD_MS_MAX, BODY_MS_MAX, FOLLOW_BOUND_MS_MAX};
 use sherd_core::register::acceptor::{
     AcceptorState, Circumstances, KeyState, VoterStatus, after_restart, judge_accept, judge_data_floor,
@@ -150,7 +150,7 @@ fn after(time: Timestamp) -> Timestamp {
 
 fn reply<T>(at: usize, result: Result<T, Refusal>) -> Reply<T> {
     let from = Answerer {
-        incarnation: Incarnation(1),
+        life: Life(1),
         votes: true,
         peers: [].into(),
         opening: OpeningId::NONE,
@@ -173,7 +173,7 @@ impl Acceptor {
             floor: self.floor,
             highest: self.row,
             data_floor: self.data_floor,
-            incarnations: vec![(victim(), Incarnation(2))],
+            lives: vec![(victim(), Life(2))],
         }
     }
 }
@@ -340,7 +340,7 @@ impl Clocks {
         let reports: Vec<_> =
             voters.map(|at| reply(at, Ok(state.volumes[at].guarantees(self.without)))).into();
         let now = if self.without == Without::FarAheadIsNoVoter { FAR } else { self.common(state) };
-        let found = barrier(victim(), Incarnation(2), &reports, SET, &Lives::default(), now);
+        let found = barrier(victim(), Life(2), &reports, SET, &Lives::default(), now);
         let Some(found) = found else { return false };
         let mut lost =
             Acceptor { floor: found.floor, data_floor: found.guarantees.data_floor, ..Acceptor::default() };

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use sherd_core::id::{Incarnation, ShardId, VolumeId};
+use sherd_core::id::{Life, ShardId, VolumeId};
 use sherd_core::message::call::{RegisterCall, VolumeAnswer, VolumeCall};
 use sherd_core::message::{ReadPurpose, ShardFileHeader, ShardRange, Target};
 use sherd_proto::convert::Wire;
@@ -63,7 +63,7 @@ impl Peer for GrpcPeer {
         shard: ShardId,
         target: &Target,
         payload: Vec<Bytes>,
-    ) -> Pending<Incarnation> {
+    ) -> Pending<Life> {
         let transfer = self.transfer(volume, CallLength::Short, "put_shard");
         transfers::put(transfer, shard, target, payload)
     }

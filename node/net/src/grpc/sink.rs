@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tonic::body::Body;
 
 use sherd_core::checksum::{BlockHasher, ShardDigest};
-use sherd_core::id::{Incarnation, VolumeId};
+use sherd_core::id::{Life, VolumeId};
 use sherd_core::message::{Error, Result};
 use sherd_proto::convert::shard::digest_to_wire;
 use sherd_proto::frame::{self, FrameReader};
@@ -51,7 +51,7 @@ pub(super) struct RemoteSink {
 #[derive(Debug)]
 enum SinkStep {
     Append(Vec<Bytes>, AnswerSender<()>),
-    Finish(AnswerSender<Incarnation>, ShardDigest),
+    Finish(AnswerSender<Life>, ShardDigest),
 }
 
 impl RemoteSink {
@@ -100,7 +100,7 @@ impl ShardSink for RemoteSink {
         // The peer compares the bytes with what left here.
     }
 
-    fn finish(mut self: Box<Self>) -> Pending<Incarnation> {
+    fn finish(mut self: Box<Self>) -> Pending<Life> {
         let digest = ShardDigest::of(&std::mem::take(&mut self.hasher).finish());
         self.send("finish", |answering| SinkStep::Finish(answering, digest))
     }
@@ -110,7 +110,7 @@ impl ShardSink for RemoteSink {
 #[derive(Debug)]
 enum AwaitedStep {
     Append(AwaitedAppend),
-    Finish(AnswerSender<Incarnation>),
+    Finish(AnswerSender<Life>),
 }
 
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full};
 use tonic::body::Body;
 
-use sherd_core::id::{Incarnation, ShardId};
+use sherd_core::id::{Life, ShardId};
 use sherd_core::message::{Error, Result, ShardRange, Target};
 use sherd_proto::convert::{Wire, timeout_to_wire};
 use sherd_proto::frame::{self, FrameReader};
@@ -38,7 +38,7 @@ pub(super) fn put(
     shard: ShardId,
     target: &Target,
     payload: Vec<Bytes>,
-) -> Pending<Incarnation> {
+) -> Pending<Life> {
     let request = PutShard {
         sender: Some(transfer.link.sender()),
         to: Some(transfer.to.clone()),

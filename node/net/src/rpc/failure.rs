@@ -1,6 +1,6 @@
 //! Why a call was refused or failed, as the services pass it on before [`super::error`] writes it.
 
-use sherd_core::id::Incarnation;
+use sherd_core::id::Life;
 use sherd_core::message::Error;
 
 /// Why a call was not started.
@@ -9,7 +9,7 @@ pub(super) enum CallFailure {
     /// As a volume fails.
     Volume(Error),
     /// The volume is in another life than the caller believes.
-    OtherLife(Incarnation),
+    OtherLife(Life),
 }
 
 impl From<Error> for CallFailure {

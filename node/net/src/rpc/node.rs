@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use sherd_core::id::{ClusterId, Incarnation, VolumeId};
+use sherd_core::id::{ClusterId, Life, VolumeId};
 use sherd_core::message::{Error, Result};
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::value::VolumeAddress;
@@ -137,7 +137,7 @@ pub(super) struct AddressedVolume {
     pub(super) volumes: Arc<LocalPeer>,
     pub(super) volume: VolumeId,
     /// The life that the caller believes it to be in.
-    believed: Option<Incarnation>,
+    believed: Option<Life>,
     /// The number of the client's request; 0 for none.
     pub(super) request: u64,
 }

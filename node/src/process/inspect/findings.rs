@@ -19,7 +19,8 @@ pub struct VolumeReport {
     /// Its id.
     pub volume: String,
     /// Which of its lives this is.
-    pub incarnation: u32,
+    #[serde(rename = "incarnation")]
+    pub life: u32,
     /// Whether it votes, and why not.
     pub state: String,
     /// The epoch of the topology that it carries.

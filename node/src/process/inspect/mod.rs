@@ -186,7 +186,7 @@ fn describe(
         path: volume.path.clone(),
         cluster: identity.cluster.to_string(),
         volume: identity.volume.to_string(),
-        incarnation: identity.incarnation.0,
+        life: identity.life.0,
         state: format!("{:?}", status.state),
         epoch: topology.map(|topology| topology.epoch().0),
         segments: status.segments,
@@ -238,7 +238,7 @@ fn write_report(report: &Report, wanted: InspectRequest, out: &mut dyn Write) ->
         writeln!(out, "{}", volume.path.display())?;
         writeln!(out, "  cluster {} volume {}", volume.cluster, volume.volume)?;
         let epoch = volume.epoch.map_or_else(|| "none".to_owned(), |epoch| epoch.to_string());
-        writeln!(out, "  life {} state {} topology epoch {epoch}", volume.incarnation, volume.state)?;
+        writeln!(out, "  life {} state {} topology epoch {epoch}", volume.life, volume.state)?;
         writeln!(out, "  log {} segments, {} live bytes", volume.segments, volume.live_bytes)?;
         writeln!(
             out,

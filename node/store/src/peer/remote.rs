@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use sherd_core::id::{Incarnation, NodeId, VolumeId};
+use sherd_core::id::{Life, NodeId, VolumeId};
 use sherd_core::limits::NODE_VOLUMES_MAX;
 use sherd_core::report::VolumeReport;
 
@@ -63,7 +63,7 @@ impl RemoteVolumes {
     }
 
     /// The life that a volume was last in; `None` while that is not known.
-    pub fn life_of(&self, volume: VolumeId) -> Option<Incarnation> {
+    pub fn life_of(&self, volume: VolumeId) -> Option<Life> {
         self.0.read().volumes.get(&volume).and_then(|known| known.report.life)
     }
 
@@ -150,7 +150,7 @@ mod tests {
     fn report(volume: VolumeId, free_bytes: u64) -> VolumeReport {
         VolumeReport {
             condition: Some(VolumeCondition::Online),
-            life: Some(Incarnation(3)),
+            life: Some(Life(3)),
             standing: VolumeStanding::Voting,
             is_open: true,
             free_bytes,
@@ -165,13 +165,13 @@ mod tests {
         assert!(table.replace(ONE, &[report(VOLUME, 5)]));
         assert!(!table.replace(ONE, &[report(VOLUME, 6)]));
         let known = table.volume(VOLUME).expect("reported");
-        assert_eq!((known.report.free_bytes, table.life_of(VOLUME)), (6, Some(Incarnation(3))));
+        assert_eq!((known.report.free_bytes, table.life_of(VOLUME)), (6, Some(Life(3))));
         assert!(!table.has_room(VOLUME));
         table.node_is_down(ONE, "n1 is down");
         let known = table.volume(VOLUME).expect("still known");
         let shown = (known.report.condition, known.report.standing);
         assert_eq!(shown, (Some(VolumeCondition::Offline), VolumeStanding::Away));
-        assert_eq!(table.life_of(VOLUME), Some(Incarnation(3)));
+        assert_eq!(table.life_of(VOLUME), Some(Life(3)));
         assert!(table.any_down(&[TWO, ONE]) && !table.any_down(&[TWO]));
         assert!(table.replace(ONE, &[]));
         assert!(!table.any_down(&[ONE]));
@@ -183,9 +183,9 @@ mod tests {
         let table = RemoteVolumes::default();
         table.replace(ONE, &[report(VOLUME, 5)]);
         table.replace(ONE, &[VolumeReport { life: None, is_open: false, ..report(VOLUME, 5) }]);
-        assert_eq!(table.life_of(VOLUME), Some(Incarnation(3)));
-        table.replace(ONE, &[VolumeReport { life: Some(Incarnation(4)), ..report(VOLUME, 5) }]);
-        assert_eq!(table.life_of(VOLUME), Some(Incarnation(4)));
+        assert_eq!(table.life_of(VOLUME), Some(Life(3)));
+        table.replace(ONE, &[VolumeReport { life: Some(Life(4)), ..report(VOLUME, 5) }]);
+        assert_eq!(table.life_of(VOLUME), Some(Life(4)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{Ballot, BucketId, Incarnation, ShardId, VolumeId};
+use sherd_core::id::{Ballot, BucketId, Life, ShardId, VolumeId};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall, VolumeAnswer, VolumeCall};
 use sherd_core::message::{
     self, Answer, Control, LeaseAnswer, ListPage, ReaderLeases, RowPage, RowScan, ShardFileHeader, ShardPage,
@@ -53,7 +53,7 @@ pub(crate) struct ScriptedPeer {
     pub(crate) inlines: CallScript<Ballot, Bytes>,
     pub(crate) shard_reads: CallScript<ShardRange, Vec<Bytes>>,
     /// Packed shards that are written.
-    pub(crate) shard_puts: CallScript<ShardId, Incarnation>,
+    pub(crate) shard_puts: CallScript<ShardId, Life>,
     /// Removals of shards by their writers.
     pub(crate) shard_deletes: CallScript<ShardId, ()>,
     pub(crate) lists: CallScript<(), Answer<ListPage>>,
@@ -246,7 +246,7 @@ impl Peer for ScriptedPeer {
         shard: ShardId,
         target: &Target,
         payload: Vec<Bytes>,
-    ) -> Pending<Incarnation> {
+    ) -> Pending<Life> {
         let put = || self.volumes.put_shard(volume, shard, target, payload);
         self.play(&self.shard_puts, (volume, shard), put)
     }

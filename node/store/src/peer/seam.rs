@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use sherd_core::checksum::ShardDigest;
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{Ballot, BucketId, Life, RegisterKey, ShardId, VolumeId};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall, VolumeAnswer, VolumeCall};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, PartsScan, ReaderLeases, RowPage, RowScan,
@@ -43,7 +43,7 @@ pub trait Peer: Send + Sync + Debug {
         shard: ShardId,
         target: &Target,
         payload: Vec<Bytes>,
-    ) -> Pending<Incarnation>;
+    ) -> Pending<Life>;
 
     /// Begins a shard file of a register's; `replace` for a heal, which puts it over a bad one when it is
     /// finished.
@@ -90,7 +90,7 @@ pub trait ShardSink: Send + Debug {
 
     /// Makes the file durable under its name. Gives the life of the volume in which it is: in a later one it
     /// is gone. Runs on.
-    fn finish(self: Box<Self>) -> Pending<Incarnation>;
+    fn finish(self: Box<Self>) -> Pending<Life>;
 }
 
 /// Makes the typed wrappers of the table.

@@ -293,7 +293,7 @@ impl Registers {
         let news = {
             let known = self.inner.lives.read();
             let newer = |id, life| known.of(id).is_none_or(|known| known < life);
-            newer(volume, from.incarnation) || from.peers.iter().any(|(peer, life)| newer(*peer, *life))
+            newer(volume, from.life) || from.peers.iter().any(|(peer, life)| newer(*peer, *life))
         };
         if news {
             let mut known = self.inner.lives.write();

@@ -14,7 +14,7 @@
 
 use bytes::Bytes;
 
-use sherd_core::id::{Incarnation, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{Life, RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{ShardFileHeader, Target};
 use sherd_core::placement;
@@ -570,7 +570,7 @@ pub(crate) struct SyncingBody {
     stripes: Stripes,
     all_shards: usize,
     unnamed: UnnamedData,
-    gather: Gather<Incarnation>,
+    gather: Gather<Life>,
     failures: Failures,
     /// Memory of packed bytes until they are durable.
     _share: Option<Share>,
@@ -631,7 +631,7 @@ pub(crate) struct StagedData {
     unnamed: UnnamedData,
     missing_since: Option<Instant>,
     /// The volumes on which shards are durable, and in which of their lives.
-    lives: Vec<(VolumeId, Incarnation)>,
+    lives: Vec<(VolumeId, Life)>,
 }
 
 impl StagedData {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use sherd_core::id::{Ballot, Incarnation};
+use sherd_core::id::{Ballot, Life};
 use sherd_core::limits::VOLUME_QUEUE_MAX;
 use sherd_core::register::position::OpeningId;
 use sherd_volume::Reader;
@@ -134,7 +134,7 @@ impl Keeper {
             KeeperOrder::Look => {}
             KeeperOrder::Show(done) => self.shown.push(done),
             KeeperOrder::Explain(why) => self.waits = why,
-            KeeperOrder::Adopt { incarnation, done } => drop(done.send(self.adopt(incarnation))),
+            KeeperOrder::Adopt { life, done } => drop(done.send(self.adopt(life))),
             KeeperOrder::Lost { opening, reason, remembered } => self.lose(&opening, &reason, remembered),
             KeeperOrder::Close(done) => self.close(done),
         }
@@ -196,7 +196,7 @@ impl Keeper {
 
     /// Notes in volume.json that an opening has lost state, and shuts it. Another opening may have found what
     /// that one lacked: it is asked for by itself.
-    fn lose(&mut self, opening: &Arc<ServingVolume>, reason: &str, remembered: Incarnation) {
+    fn lose(&mut self, opening: &Arc<ServingVolume>, reason: &str, remembered: Life) {
         if self.serving.as_ref().is_none_or(|serving| !Arc::ptr_eq(serving, opening)) {
             return;
         }
@@ -348,7 +348,7 @@ impl Keeper {
         self.volume.show(offline(reason), None);
     }
 
-    fn adopt(&mut self, incarnation: Incarnation) -> Result<(), AdoptError> {
+    fn adopt(&mut self, life: Life) -> Result<(), AdoptError> {
         let failed = |error: &dyn std::fmt::Display| AdoptError::Failed { reason: error.to_string() };
         // Until the look that follows each order. The last one is a second ago at most.
         self.volume.keeper_busy_since(self.looked_at_us);
@@ -364,7 +364,7 @@ impl Keeper {
         let new = NewVolume {
             cluster: self.config.cluster,
             volume: self.volume.id(),
-            incarnation,
+            life,
             phase: Phase::Formed,
             lost: Some("its directory was empty".to_owned()),
         };

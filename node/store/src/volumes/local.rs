@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::sync::{oneshot, watch};
 
-use sherd_core::id::{Incarnation, VolumeId};
+use sherd_core::id::{Life, VolumeId};
 use sherd_core::message;
 
 use super::abandoned_writes::AbandonedWrites;
@@ -235,7 +235,7 @@ impl LocalVolume {
 
     /// The peers remember a later state of this volume than this opening has. It is opened again as one that
     /// lost its state, in a life after the one that they remember.
-    pub(crate) fn declare_lost(&self, opening: &Arc<ServingVolume>, reason: &str, remembered: Incarnation) {
+    pub(crate) fn declare_lost(&self, opening: &Arc<ServingVolume>, reason: &str, remembered: Life) {
         let (opening, reason) = (Arc::clone(opening), reason.to_owned());
         drop(self.orders.try_send(KeeperOrder::Lost { opening, reason, remembered }));
     }
@@ -279,9 +279,9 @@ impl LocalVolume {
     ///
     /// # Errors
     /// [`AdoptError`].
-    pub async fn adopt(&self, incarnation: Incarnation) -> Result<(), AdoptError> {
+    pub async fn adopt(&self, life: Life) -> Result<(), AdoptError> {
         let (done, wait) = oneshot::channel();
-        let order = KeeperOrder::Adopt { incarnation, done };
+        let order = KeeperOrder::Adopt { life, done };
         let busy = || AdoptError::Failed { reason: "the volume's keeper does not answer".to_owned() };
         self.orders.try_send(order).map_err(|_| busy())?;
         wait.await.map_err(|_| busy())?
@@ -291,9 +291,9 @@ impl LocalVolume {
     ///
     /// # Errors
     /// As [`message::Error`].
-    pub(crate) async fn begin_life(&self, incarnation: Incarnation) -> message::Result<()> {
+    pub(crate) async fn begin_life(&self, life: Life) -> message::Result<()> {
         let (done, wait) = oneshot::channel();
-        self.serving()?.command(LogCommand::BeginLife(incarnation, done))?;
+        self.serving()?.command(LogCommand::BeginLife(life, done))?;
         wait.await.map_err(|_| unreachable_because("the volume went away"))?.map_err(Into::into)
     }
 

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use sherd_core::env::Clock;
-use sherd_core::id::Incarnation;
+use sherd_core::id::Life;
 use sherd_volume::Histogram;
 use sherd_volume::request::Op;
 use sherd_volume::write::step::Step;
@@ -46,7 +46,7 @@ pub(crate) enum LogCommand {
     /// The peers confirmed the volume: it votes.
     Confirm(oneshot::Sender<()>),
     /// A recovering volume begins a higher life.
-    BeginLife(Incarnation, oneshot::Sender<Result<(), sherd_volume::error::Error>>),
+    BeginLife(Life, oneshot::Sender<Result<(), sherd_volume::error::Error>>),
     /// Sync, flush, and end.
     Close(oneshot::Sender<Result<(), String>>),
     /// End without a word to the disk: the directory is gone.
@@ -237,8 +237,8 @@ impl OpenLog {
                 let _ = done.send(());
                 QueueTake::Nothing
             }
-            LogCommand::BeginLife(incarnation, done) => {
-                drop(done.send(self.volume.begin_life(incarnation)));
+            LogCommand::BeginLife(life, done) => {
+                drop(done.send(self.volume.begin_life(life)));
                 QueueTake::Nothing
             }
             LogCommand::Close(done) => {

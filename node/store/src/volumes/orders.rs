@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use sherd_core::id::Incarnation;
+use sherd_core::id::Life;
 
 use super::serving::ServingVolume;
 
@@ -17,9 +17,9 @@ pub(super) enum KeeperOrder {
     /// Why the vacant directory is not adopted, or for which peers the opened volume waits.
     Explain(String),
     /// Make a volume in the empty directory.
-    Adopt { incarnation: Incarnation, done: oneshot::Sender<Result<(), AdoptError>> },
+    Adopt { life: Life, done: oneshot::Sender<Result<(), AdoptError>> },
     /// Peers remember a later state than this opening has: the volume opens as one that lost its state.
-    Lost { opening: Arc<ServingVolume>, reason: String, remembered: Incarnation },
+    Lost { opening: Arc<ServingVolume>, reason: String, remembered: Life },
     /// Close in order and end.
     Close(oneshot::Sender<Result<(), String>>),
 }

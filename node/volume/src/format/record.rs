@@ -17,7 +17,7 @@ use sherd_core::checksum::{BlockHasher, Digest};
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealId;
 use sherd_core::id::{
-    Ballot, BucketId, ChangeId, DataId, Epoch, Incarnation, RegisterKey, Sequence, ShardId, Slot, Timestamp,
+    Ballot, BucketId, ChangeId, DataId, Epoch, Life, RegisterKey, Sequence, ShardId, Slot, Timestamp,
     VolumeId,
 };
 use sherd_core::limits;
@@ -194,7 +194,7 @@ pub enum Subject {
         /// The peer.
         volume: VolumeId,
         /// Life of the peer.
-        incarnation: Incarnation,
+        life: Life,
         /// Highest durable sequence seen in that life.
         durable: Sequence,
     },
@@ -217,7 +217,7 @@ pub enum Subject {
     /// How far the recovery of one life got.
     Phase {
         /// The life.
-        incarnation: Incarnation,
+        life: Life,
         /// How far.
         phase: Phase,
         /// Rows up to this sequence are of the life before and do not count.
@@ -240,7 +240,7 @@ pub enum Subject {
         /// The peer.
         volume: VolumeId,
         /// Life of the peer.
-        incarnation: Incarnation,
+        life: Life,
         /// Highest durable sequence in that life.
         durable: Sequence,
     },
@@ -255,7 +255,7 @@ pub enum Subject {
     /// The volume was opened.
     Opening {
         /// The life in which it was.
-        incarnation: Incarnation,
+        life: Life,
         /// The opening, and where it found the log to end.
         opening: Opening,
     },
@@ -343,17 +343,17 @@ impl Subject {
                     writer.raw(&deletion.to_bytes());
                 }
             }
-            Self::Peer { volume, incarnation, durable } | Self::Position { volume, incarnation, durable } => {
-                writer.raw(&volume.0).u32(incarnation.0).u64(durable.0);
+            Self::Peer { volume, life, durable } | Self::Position { volume, life, durable } => {
+                writer.raw(&volume.0).u32(life.0).u64(durable.0);
             }
             Self::PeerNotes { volume, notes } => {
-                writer.raw(&volume.0).u32(notes.incarnation.0);
+                writer.raw(&volume.0).u32(notes.life.0);
                 for (opening, durable) in notes.notes() {
                     writer.u64(opening.0).u64(durable.0);
                 }
             }
-            Self::Opening { incarnation, opening: Opening { id, end } } => {
-                writer.u32(incarnation.0).u64(id.0).u64(end.0);
+            Self::Opening { life, opening: Opening { id, end } } => {
+                writer.u32(life.0).u64(id.0).u64(end.0);
             }
             Self::Heal { id } => {
                 writer.raw(&id.0);
@@ -361,8 +361,8 @@ impl Subject {
             Self::Segment { number, end, first, last } => {
                 writer.u64(*number).u64(*end).u64(first.0).u64(last.0);
             }
-            Self::Phase { incarnation, phase, rows_after, kept_after } => {
-                writer.u32(incarnation.0).u8(*phase as u8).u64(rows_after.0).u64(kept_after.0);
+            Self::Phase { life, phase, rows_after, kept_after } => {
+                writer.u32(life.0).u8(*phase as u8).u64(rows_after.0).u64(kept_after.0);
             }
             Self::DataFloor(time) | Self::ClockReading(time) => {
                 writer.u64(time.as_u64());
@@ -408,7 +408,7 @@ impl Subject {
             Kind::Seal => take_seal(&mut reader)?,
             Kind::Peer => Self::Peer {
                 volume: VolumeId(reader.array("peer")?),
-                incarnation: Incarnation(reader.u32("peer incarnation")?),
+                life: Life(reader.u32("peer life")?),
                 durable: Sequence(reader.u64("peer sequence")?),
             },
             Kind::Heal => Self::Heal { id: HealId(reader.array("heal id")?) },
@@ -419,7 +419,7 @@ impl Subject {
                 last: Sequence(reader.u64("segment last")?),
             },
             Kind::Phase => Self::Phase {
-                incarnation: Incarnation(reader.u32("phase life")?),
+                life: Life(reader.u32("phase life")?),
                 phase: match reader.u8("phase")? {
                     1 => Phase::Waiting,
                     2 => Phase::Adopting,
@@ -431,12 +431,12 @@ impl Subject {
             },
             Kind::Position => Self::Position {
                 volume: VolumeId(reader.array("position of")?),
-                incarnation: Incarnation(reader.u32("position life")?),
+                life: Life(reader.u32("position life")?),
                 durable: Sequence(reader.u64("position sequence")?),
             },
             Kind::PeerNotes => take_peer_notes(&mut reader)?,
             Kind::Opening => Self::Opening {
-                incarnation: Incarnation(reader.u32("opening life")?),
+                life: Life(reader.u32("opening life")?),
                 opening: Opening {
                     id: OpeningId(reader.u64("opening")?),
                     end: Sequence(reader.u64("opening end")?),
@@ -465,12 +465,12 @@ fn take_seal(reader: &mut Reader) -> Result<Subject, DecodeError> {
 fn take_peer_notes(reader: &mut Reader) -> Result<Subject, DecodeError> {
     let field = "notes of a peer";
     let volume = VolumeId(reader.array(field)?);
-    let incarnation = Incarnation(reader.u32(field)?);
-    let mut notes = PeerNotes::new(incarnation);
+    let life = Life(reader.u32(field)?);
+    let mut notes = PeerNotes::new(life);
     let mut last = None;
     while reader.remaining() > 0 {
         let (opening, durable) = (OpeningId(reader.u64(field)?), Sequence(reader.u64(field)?));
-        let is_noted = notes.note(Position { incarnation, opening, durable });
+        let is_noted = notes.note(Position { life, opening, durable });
         if !is_noted || last.is_some_and(|last| last >= opening) {
             return Err(DecodeError::Invalid { field });
         }

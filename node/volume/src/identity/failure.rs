@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use rustix::io::Errno;
 
-use sherd_core::id::Incarnation;
+use sherd_core::id::Life;
 
 use crate::disk::ballast::Ballast;
 use crate::error::{Error, FaultClass, OpenError};
@@ -131,18 +131,14 @@ impl FailureFile {
         let _ = self.update(|identity| identity.fail(reason));
     }
 
-    pub(crate) fn begin_life(&self, incarnation: Incarnation) -> Result<(), OpenError> {
-        self.update(|identity| identity.incarnation = incarnation)
+    pub(crate) fn begin_life(&self, life: Life) -> Result<(), OpenError> {
+        self.update(|identity| identity.life = life)
     }
 
     /// Begins a life because of what is missing in the log, and remembers that.
-    pub(crate) fn begin_life_without(
-        &self,
-        incarnation: Incarnation,
-        noted_losses: &[LostRange],
-    ) -> Result<(), OpenError> {
+    pub(crate) fn begin_life_without(&self, life: Life, noted_losses: &[LostRange]) -> Result<(), OpenError> {
         self.update(|identity| {
-            identity.incarnation = incarnation;
+            identity.life = life;
             identity.noted_losses = noted_losses.to_vec();
         })
     }
@@ -159,10 +155,10 @@ impl FailureFile {
 
     /// Notes that a later state is known than the one that is here, and begins the life that recovers: after
     /// every one that is known.
-    pub(crate) fn declare_lost(&self, reason: &str, remembered: Incarnation) -> Result<(), OpenError> {
+    pub(crate) fn declare_lost(&self, reason: &str, remembered: Life) -> Result<(), OpenError> {
         self.update(|identity| {
-            let highest = identity.incarnation.max(remembered);
-            identity.incarnation = Incarnation(highest.0.saturating_add(1));
+            let highest = identity.life.max(remembered);
+            identity.life = Life(highest.0.saturating_add(1));
             identity.lost = Some(reason.to_owned());
         })
     }

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use sherd_core::id::{ClusterId, Incarnation, VolumeId};
+use sherd_core::id::{ClusterId, Life, VolumeId};
 
 use crate::disk::{Disk, DiskFile, FileId, OpenMode};
 use crate::error::{OpenError, SyncFailure};
@@ -45,7 +45,7 @@ pub struct Identity {
     /// Id of the volume.
     pub volume: VolumeId,
     /// Number of the volume's present life.
-    pub incarnation: Incarnation,
+    pub life: Life,
     /// Whether its cluster was ever complete.
     pub phase: Phase,
     /// The topology that it adopted last, in the form that the node gives it.
@@ -144,7 +144,8 @@ struct IdentityEnvelope {
 struct IdentityBody {
     cluster: String,
     volume: String,
-    incarnation: u32,
+    #[serde(rename = "incarnation")]
+    life: u32,
     phase: Phase,
     topology: Option<serde_json::Value>,
     failed: Option<String>,
@@ -156,11 +157,11 @@ struct IdentityBody {
 impl Identity {
     /// The file's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let Self { cluster, volume, incarnation, phase, topology, failed, lost, noted_losses } = self;
+        let Self { cluster, volume, life, phase, topology, failed, lost, noted_losses } = self;
         let body = IdentityBody {
             cluster: cluster.to_string(),
             volume: volume.to_string(),
-            incarnation: incarnation.0,
+            life: life.0,
             phase: *phase,
             topology: topology.clone(),
             failed: failed.clone(),
@@ -194,7 +195,7 @@ impl Identity {
         Ok(Self {
             cluster: ClusterId::parse(&body.cluster).map_err(invalid)?,
             volume: VolumeId::parse(&body.volume).map_err(invalid)?,
-            incarnation: Incarnation(body.incarnation),
+            life: Life(body.life),
             phase: body.phase,
             topology: body.topology,
             failed: body.failed,

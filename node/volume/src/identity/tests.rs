@@ -9,7 +9,7 @@ fn identity() -> Identity {
     Identity {
         cluster: ClusterId([0xc1; 16]),
         volume: VolumeId([0x01; 16]),
-        incarnation: Incarnation(3),
+        life: Life(3),
         phase: Phase::Formed,
         topology: Some(serde_json::json!({"epoch": 18_446_744_073_709_551_615_u64, "sets": [["a", "b"]]})),
         failed: None,
@@ -102,19 +102,16 @@ fn an_update_is_the_old_or_the_new_after_every_power_cut() {
     };
     let (counted, file) = prepare();
     let before = counted.operations();
-    file.update(|identity| identity.incarnation = Incarnation(4)).unwrap();
+    file.update(|identity| identity.life = Life(4)).unwrap();
     for cut in before..=counted.operations() {
         for seed in 0..6 {
             let (disk, file) = prepare();
             disk.cut_power_at(cut);
-            let is_updated = file.update(|identity| identity.incarnation = Incarnation(4)).is_ok();
+            let is_updated = file.update(|identity| identity.life = Life(4)).is_ok();
             disk.restart(seed, Keep::Some);
-            let found = open(&disk).unwrap().unwrap().identity().incarnation;
-            assert!(found == Incarnation(4) || (found == Incarnation(3) && !is_updated));
-            assert_eq!(
-                Identity { incarnation: found, ..identity() },
-                open(&disk).unwrap().unwrap().identity()
-            );
+            let found = open(&disk).unwrap().unwrap().identity().life;
+            assert!(found == Life(4) || (found == Life(3) && !is_updated));
+            assert_eq!(Identity { life: found, ..identity() }, open(&disk).unwrap().unwrap().identity());
         }
     }
 }

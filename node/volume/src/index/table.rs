@@ -15,7 +15,7 @@ use bytes::Bytes;
 use sherd_core::checksum::Digest;
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, DataId, Incarnation, RegisterKey, Sequence, ShardId};
+use sherd_core::id::{Ballot, DataId, Life, RegisterKey, Sequence, ShardId};
 pub use sherd_core::record::row_key::{
     OBJECT, PART, RowKeys, UNSETTLED, parse_row_key, row_key, unsettled_key,
 };
@@ -384,21 +384,21 @@ fn state_key(subject: &Subject) -> Option<Writer> {
         | Subject::PeerNotes { volume, .. } => {
             writer.raw(&volume.0);
         }
-        Subject::Opening { incarnation, opening } => put_opening(&mut writer, *incarnation, opening.end),
+        Subject::Opening { life, opening } => put_opening(&mut writer, *life, opening.end),
         Subject::Segment { number, .. } => put_segment(&mut writer, *number),
     }
     Some(writer)
 }
 
 /// The index key of an opening: they sort as the log has them.
-pub fn opening_key(incarnation: Incarnation, end: Sequence) -> Bytes {
+pub fn opening_key(life: Life, end: Sequence) -> Bytes {
     let mut writer = state_writer(Kind::Opening);
-    put_opening(&mut writer, incarnation, end);
+    put_opening(&mut writer, life, end);
     writer.finish()
 }
 
-fn put_opening(writer: &mut Writer, incarnation: Incarnation, end: Sequence) {
-    writer.raw(&incarnation.0.to_be_bytes()).raw(&end.0.to_be_bytes());
+fn put_opening(writer: &mut Writer, life: Life, end: Sequence) {
+    writer.raw(&life.0.to_be_bytes()).raw(&end.0.to_be_bytes());
 }
 
 /// The index key of a kept segment.

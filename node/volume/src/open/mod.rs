@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sherd_core::env::Clock;
-use sherd_core::id::{Ballot, ClusterId, Incarnation, Sequence, VolumeId};
+use sherd_core::id::{Ballot, ClusterId, Life, Sequence, VolumeId};
 use sherd_core::register::acceptor::after_restart;
 use sherd_core::register::position::OpeningId;
 use sherd_core::register::recover::opening::Opening;
@@ -93,7 +93,7 @@ pub struct NewVolume {
     /// Id of the volume.
     pub volume: VolumeId,
     /// Number of the first life: 1, or above every one that its peers know.
-    pub incarnation: Incarnation,
+    pub life: Life,
     /// Whether its cluster has served yet.
     pub phase: identity::Phase,
     /// Why the state of its life before is lost, when it takes a lost volume's place: it opens as
@@ -112,12 +112,12 @@ fn io_error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenErro
 /// [`OpenError`]; a format that is interrupted is finished by the next [`open`].
 pub fn create(disk: &Arc<dyn Disk>, path: &Path, new: NewVolume) -> Result<(), OpenError> {
     let _lock = identity::lock(disk.as_ref(), path)?;
-    let NewVolume { cluster, volume, incarnation, phase, lost } = new;
+    let NewVolume { cluster, volume, life, phase, lost } = new;
     let lost = Some(lost.unwrap_or_else(|| UNFINISHED.to_owned()));
     let identity = Identity {
         cluster,
         volume,
-        incarnation,
+        life,
         phase,
         topology: None,
         failed: None,
@@ -279,12 +279,12 @@ enum FirstWrite {
 
 /// The life that a volume is opened in. One that begins is above the life that lost its state: it begins in
 /// the log, and volume.json follows, which an opening that was cut short did not come to.
-fn life_of(identity: &Identity, recovery: Option<Recovery>, is_lost: bool) -> Incarnation {
-    let noted = identity.incarnation;
+fn life_of(identity: &Identity, recovery: Option<Recovery>, is_lost: bool) -> Life {
+    let noted = identity.life;
     if is_lost {
-        return Incarnation(noted.0.saturating_add(1));
+        return Life(noted.0.saturating_add(1));
     }
-    let begun = recovery.filter(|_| identity.lost.is_some()).map(|known| known.incarnation);
+    let begun = recovery.filter(|_| identity.lost.is_some()).map(|known| known.life);
     begun.map_or(noted, |begun| begun.max(noted))
 }
 
@@ -296,10 +296,10 @@ fn settle_life(
 ) -> Result<(), OpenError> {
     let identity = sticky.file.identity();
     let life = life_of(&identity, small.recovery, is_lost);
-    if !is_lost && life != identity.incarnation {
+    if !is_lost && life != identity.life {
         sticky.begin_life(life)?;
     }
-    small.incarnation = life.0;
+    small.life = life.0;
     small.is_recovering = identity.lost.is_some() && !is_new;
     if small.is_recovering && small.standing().votes() {
         // The log says that this life finished its recovery.
@@ -422,7 +422,7 @@ fn first_writes(
             Err(error) => return Err(failed(error)),
         }
         // The log has the life, and no peer has seen it: a try that fails before this uses no life up.
-        volume.sticky.begin_life_without(Incarnation(volume.working.incarnation), noted_losses)?;
+        volume.sticky.begin_life_without(Life(volume.working.life), noted_losses)?;
     } else if is_flushed {
         // From here on the end of the replay is durable, and its segments may be compacted. Before it a crash
         // has the same segments replayed, and finds again what is rotten in them.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
+use sherd_core::id::{Ballot, BucketId, Life, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::limits::SEALS_PAGE_MAX;
 use sherd_core::message::{Answer, SeenShard, Target, ValueLimit, behind};
 use sherd_core::register::acceptor::{judge_epoch, judge_prepare, judge_read};
@@ -451,7 +451,7 @@ impl Reader {
     }
 
     /// The volume's notes of its peers' logs: their lives, and positions in them.
-    pub fn peers(&self) -> Vec<(VolumeId, (Incarnation, Sequence))> {
+    pub fn peers(&self) -> Vec<(VolumeId, (Life, Sequence))> {
         let view = self.shared.view.read();
         view.small.peers.iter().map(|(volume, noted)| (*volume, *noted)).collect()
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Sequence, Slot, Timestamp, VolumeId};
+use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Life, Sequence, Slot, Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::register::Answerer;
 use sherd_core::register::acceptor::{AcceptorState, VoterStatus};
@@ -36,7 +36,7 @@ pub(crate) struct SealedSegment {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Recovery {
-    pub(crate) incarnation: Incarnation,
+    pub(crate) life: Life,
     pub(crate) phase: Phase,
     pub(crate) rows_after: Sequence,
     pub(crate) kept_after: Sequence,
@@ -45,7 +45,7 @@ pub(crate) struct Recovery {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SmallState {
     /// The life of this volume, and whether volume.json says that it lost its state.
-    pub(crate) incarnation: u32,
+    pub(crate) life: u32,
     pub(crate) is_recovering: bool,
     /// Whether peers confirmed, in this opening, that they remember no later state. Never stored.
     pub(crate) is_confirmed: bool,
@@ -61,16 +61,16 @@ pub(crate) struct SmallState {
     /// The buckets among them that are not sealed for ever: few, where the others are as many as were
     /// deleted.
     held: BTreeSet<BucketId>,
-    pub(crate) peers: BTreeMap<VolumeId, (Incarnation, Sequence)>,
+    pub(crate) peers: BTreeMap<VolumeId, (Life, Sequence)>,
     /// How far the peers' logs were in each of their openings, as answers said: more than what this volume
     /// has of them.
     pub(crate) notes: BTreeMap<VolumeId, PeerNotes>,
     /// The volume's openings by life and by where its log ended at each.
-    openings: BTreeMap<(Incarnation, Sequence), OpeningId>,
+    openings: BTreeMap<(Life, Sequence), OpeningId>,
     /// The current one, and whether the log names it in this life yet.
     current: Opening,
     is_named: bool,
-    lives: Option<Arc<[(VolumeId, Incarnation)]>>,
+    lives: Option<Arc<[(VolumeId, Life)]>>,
     pub(crate) segments: BTreeMap<u64, SealedSegment>,
     pub(crate) recovery: Option<Recovery>,
 }
@@ -115,16 +115,16 @@ impl SmallState {
                 self.seals.entry(*bucket).or_default().insert(*deletion);
                 self.note_held(*bucket);
             }
-            Subject::Peer { volume, incarnation, durable } => {
-                self.peers.insert(*volume, (*incarnation, *durable));
+            Subject::Peer { volume, life, durable } => {
+                self.peers.insert(*volume, (*life, *durable));
                 self.lives = None;
             }
-            Subject::Position { volume, incarnation, durable } => {
+            Subject::Position { volume, life, durable } => {
                 let opening = OpeningId::NONE;
-                let position = Position { incarnation: *incarnation, opening, durable: *durable };
+                let position = Position { life: *life, opening, durable: *durable };
                 // A later note has it, or it was covered.
                 self.notes.entry(*volume).or_insert_with(|| {
-                    let mut notes = PeerNotes::new(*incarnation);
+                    let mut notes = PeerNotes::new(*life);
                     notes.note(position);
                     notes
                 });
@@ -132,16 +132,16 @@ impl SmallState {
             Subject::PeerNotes { volume, notes } => {
                 self.notes.insert(*volume, notes.clone());
             }
-            Subject::Opening { incarnation, opening } => {
-                self.openings.insert((*incarnation, opening.end), opening.id);
-                self.is_named |= incarnation.0 == self.incarnation && opening.id == self.current.id;
+            Subject::Opening { life, opening } => {
+                self.openings.insert((*life, opening.end), opening.id);
+                self.is_named |= life.0 == self.life && opening.id == self.current.id;
             }
             Subject::Segment { number, end, first, last } => {
                 self.segments.insert(*number, SealedSegment { end: *end, first: *first, last: *last });
             }
-            Subject::Phase { incarnation, phase, rows_after, kept_after } => {
+            Subject::Phase { life, phase, rows_after, kept_after } => {
                 self.recovery = Some(Recovery {
-                    incarnation: *incarnation,
+                    life: *life,
                     phase: *phase,
                     rows_after: *rows_after,
                     kept_after: *kept_after,
@@ -169,7 +169,7 @@ impl SmallState {
             && let Ok(end) = end.try_into()
         {
             let (life, end) = (u32::from_be_bytes(*life), u64::from_be_bytes(end));
-            self.openings.remove(&(Incarnation(life), Sequence(end)));
+            self.openings.remove(&(Life(life), Sequence(end)));
         }
         if kind == Kind::Seal as u8
             && let Some((bucket, deletion)) = id.split_first_chunk::<16>()
@@ -192,7 +192,7 @@ impl SmallState {
             return if self.is_confirmed { VoterStatus::Voting } else { VoterStatus::Unconfirmed };
         }
         match self.recovery {
-            Some(Recovery { incarnation, phase, .. }) if incarnation.0 == self.incarnation => match phase {
+            Some(Recovery { life, phase, .. }) if life.0 == self.life => match phase {
                 Phase::Waiting => VoterStatus::Lost,
                 Phase::Adopting => VoterStatus::Refilling,
                 Phase::Voting => VoterStatus::Voting,
@@ -284,16 +284,16 @@ impl SmallState {
             floor: self.floor,
             highest: self.highest,
             data_floor: self.data_floor,
-            incarnations: self.lives().iter().copied().collect(),
+            lives: self.lives().iter().copied().collect(),
         }
     }
 
     /// Memory of each peer: the life that is recorded of it, and its openings.
     pub(crate) fn remembers(&self) -> Vec<(VolumeId, Position)> {
         let mut all = self.notes.clone();
-        for (volume, (incarnation, _)) in &self.peers {
-            let notes = all.entry(*volume).or_insert_with(|| PeerNotes::new(*incarnation));
-            notes.note(Position::life(*incarnation));
+        for (volume, (life, _)) in &self.peers {
+            let notes = all.entry(*volume).or_insert_with(|| PeerNotes::new(*life));
+            notes.note(Position::life(*life));
         }
         let told = |(volume, notes): (&VolumeId, &PeerNotes)| {
             notes.positions().map(|position| (*volume, position)).collect::<Vec<_>>()
@@ -303,10 +303,10 @@ impl SmallState {
 
     /// The openings of this life, the current one last, also where the log does not name it yet.
     pub(crate) fn history(&self) -> OpeningHistory {
-        let incarnation = Incarnation(self.incarnation);
-        let of_life = (incarnation, Sequence(0))..=(incarnation, Sequence(u64::MAX));
+        let life = Life(self.life);
+        let of_life = (life, Sequence(0))..=(life, Sequence(u64::MAX));
         let named = self.openings.range(of_life).map(|((_, end), id)| Opening { id: *id, end: *end });
-        OpeningHistory::new(incarnation, named.chain(self.unnamed_opening()).collect())
+        OpeningHistory::new(life, named.chain(self.unnamed_opening()).collect())
     }
 
     pub(crate) const fn open(&mut self, opening: Opening) {
@@ -315,8 +315,8 @@ impl SmallState {
     }
 
     /// Begins a life in this opening, where the log is now.
-    pub(crate) const fn begin_life(&mut self, incarnation: Incarnation, end: Sequence) {
-        self.incarnation = incarnation.0;
+    pub(crate) const fn begin_life(&mut self, life: Life, end: Sequence) {
+        self.life = life.0;
         self.current.end = end;
         self.is_named = false;
     }
@@ -328,21 +328,21 @@ impl SmallState {
 
     /// Openings that the log need not name any more, at most `limit`: of earlier lives, and the oldest of so
     /// many that no question holds them.
-    pub(crate) fn old_openings(&self, limit: usize) -> Vec<(Incarnation, Sequence)> {
-        let life = (Incarnation(self.incarnation), Sequence(0));
+    pub(crate) fn old_openings(&self, limit: usize) -> Vec<(Life, Sequence)> {
+        let life = (Life(self.life), Sequence(0));
         let of_life = self.openings.range(life..).count();
         let old = self.openings.len() - of_life + of_life.saturating_sub(limits::OPENINGS_MAX);
         self.openings.keys().take(old.min(limit)).copied().collect()
     }
 
     /// The lives of peers that are not in their first.
-    pub(crate) fn lives(&self) -> Arc<[(VolumeId, Incarnation)]> {
+    pub(crate) fn lives(&self) -> Arc<[(VolumeId, Life)]> {
         self.lives.as_ref().map_or_else(|| self.collect_lives(), Arc::clone)
     }
 
-    fn collect_lives(&self) -> Arc<[(VolumeId, Incarnation)]> {
-        let later = self.peers.iter().filter(|(_, (incarnation, _))| incarnation.0 > 1);
-        later.map(|(volume, (incarnation, _))| (*volume, *incarnation)).collect()
+    fn collect_lives(&self) -> Arc<[(VolumeId, Life)]> {
+        let later = self.peers.iter().filter(|(_, (life, _))| life.0 > 1);
+        later.map(|(volume, (life, _))| (*volume, *life)).collect()
     }
 
     /// Keeps what every answer needs ready to be cloned.
@@ -358,7 +358,7 @@ impl SmallState {
         let (opening, durable) =
             if self.is_named { (self.current.id, durable) } else { (OpeningId::NONE, Sequence(0)) };
         Answerer {
-            incarnation: Incarnation(self.incarnation),
+            life: Life(self.life),
             votes: self.standing().votes(),
             peers: self.lives(),
             opening,
@@ -372,18 +372,9 @@ mod tests {
     use super::*;
 
     fn recovering(own: u32, of_life: u32, phase: Phase) -> SmallState {
-        let recovery = Recovery {
-            incarnation: Incarnation(of_life),
-            phase,
-            rows_after: Sequence(0),
-            kept_after: Sequence(0),
-        };
-        SmallState {
-            incarnation: own,
-            is_recovering: true,
-            recovery: Some(recovery),
-            ..SmallState::default()
-        }
+        let recovery =
+            Recovery { life: Life(of_life), phase, rows_after: Sequence(0), kept_after: Sequence(0) };
+        SmallState { life: own, is_recovering: true, recovery: Some(recovery), ..SmallState::default() }
     }
 
     #[test]
@@ -410,21 +401,21 @@ mod tests {
     /// A log from before openings were drawn goes on in one that names them.
     #[test]
     fn notes_without_openings_stand_until_there_are_notes_with_them() {
-        let (volume, incarnation) = (VolumeId([1; 16]), Incarnation(2));
+        let (volume, life) = (VolumeId([1; 16]), Life(2));
         let mut small = SmallState::default();
-        let old = Subject::Position { volume, incarnation, durable: Sequence(9) };
+        let old = Subject::Position { volume, life, durable: Sequence(9) };
         small.learn(&old);
-        let without = Position { incarnation, opening: OpeningId::NONE, durable: Sequence(9) };
+        let without = Position { life, opening: OpeningId::NONE, durable: Sequence(9) };
         assert_eq!(small.remembers(), [(volume, without)]);
         let with = Position { opening: OpeningId(4), ..without };
-        let mut notes = PeerNotes::new(incarnation);
+        let mut notes = PeerNotes::new(life);
         notes.note(with);
         small.learn(&Subject::PeerNotes { volume, notes });
         // Compaction writes it again.
         small.learn(&old);
         assert_eq!(small.remembers(), [(volume, with)]);
-        small.learn(&Subject::Peer { volume, incarnation: Incarnation(3), durable: Sequence(7) });
-        assert_eq!(small.remembers(), [(volume, Position::life(Incarnation(3)))], "its life is recorded");
+        small.learn(&Subject::Peer { volume, life: Life(3), durable: Sequence(7) });
+        assert_eq!(small.remembers(), [(volume, Position::life(Life(3)))], "its life is recorded");
     }
 
     #[test]
@@ -499,9 +490,9 @@ mod tests {
     fn peers_in_their_first_life_are_not_named() {
         let mut small = SmallState::default();
         for (id, life) in [(1, 1), (2, 2)] {
-            let (volume, incarnation) = (VolumeId([id; 16]), Incarnation(life));
-            small.learn(&Subject::Peer { volume, incarnation, durable: Sequence(1) });
+            let (volume, life) = (VolumeId([id; 16]), Life(life));
+            small.learn(&Subject::Peer { volume, life, durable: Sequence(1) });
         }
-        assert_eq!(small.lives().to_vec(), [(VolumeId([2; 16]), Incarnation(2))]);
+        assert_eq!(small.lives().to_vec(), [(VolumeId([2; 16]), Life(2))]);
     }
 }

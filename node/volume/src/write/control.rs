@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, Sequence, VolumeId};
+use sherd_core::id::{Ballot, BucketId, ChangeId, Life, Sequence, VolumeId};
 use sherd_core::limits;
 use sherd_core::message::{Answer, Control, Target};
 use sherd_core::register::Refusal;
@@ -39,10 +39,8 @@ const SMALL_RECORD_BYTES: usize = 128;
 pub(crate) fn control_bytes(control: &Control) -> usize {
     match control {
         // Seals come in as many batches as they need.
-        Control::TakeGuarantees { guarantees, seals: _ } => {
-            (guarantees.incarnations.len() + 4) * SMALL_RECORD_BYTES
-        }
-        Control::RecordIncarnation { .. }
+        Control::TakeGuarantees { guarantees, seals: _ } => (guarantees.lives.len() + 4) * SMALL_RECORD_BYTES,
+        Control::RecordLife { .. }
         | Control::RaiseFloor { .. }
         | Control::RaiseDataFloor { .. }
         | Control::RecordEpoch { .. }
@@ -83,7 +81,7 @@ impl Volume {
     fn change(&mut self, plan: &mut BatchPlan, control: &Control) -> Result<Result<(), Refusal>, Error> {
         let standing = self.working.standing();
         let judged = match control {
-            Control::RecordIncarnation { .. } | Control::RecordEpoch { .. } => judge_raise(standing),
+            Control::RecordLife { .. } | Control::RecordEpoch { .. } => judge_raise(standing),
             Control::RaiseFloor { floor } => judge_floor(standing, *floor, self.working.floor, self.now()),
             Control::RaiseDataFloor { floor } => judge_data_floor(standing, *floor, self.now()),
             Control::Seal { epoch, .. } => {
@@ -106,8 +104,8 @@ impl Volume {
             return Ok(judged);
         }
         match control {
-            Control::RecordIncarnation { volume, incarnation } => {
-                self.learn_life(plan, *volume, *incarnation);
+            Control::RecordLife { volume, life } => {
+                self.learn_life(plan, *volume, *life);
             }
             Control::RaiseFloor { floor } => self.raise_floor(plan, *floor),
             Control::RaiseDataFloor { floor } => {
@@ -205,11 +203,11 @@ impl Volume {
         JudgedPlace::Done
     }
 
-    fn learn_life(&mut self, plan: &mut BatchPlan, volume: VolumeId, incarnation: Incarnation) {
+    fn learn_life(&mut self, plan: &mut BatchPlan, volume: VolumeId, life: Life) {
         let known = self.working.peers.get(&volume).map(|(life, _)| *life);
-        if known.is_none_or(|known| known < incarnation) {
+        if known.is_none_or(|known| known < life) {
             // A new life counts its sequence from the start.
-            let subject = Subject::Peer { volume, incarnation, durable: Sequence(0) };
+            let subject = Subject::Peer { volume, life, durable: Sequence(0) };
             plan.push_state(subject, &mut self.working);
         }
     }
@@ -232,14 +230,14 @@ impl Volume {
     }
 
     fn take_guarantees(&mut self, plan: &mut BatchPlan, guarantees: &Guarantees) {
-        let Guarantees { bound, floor, highest, data_floor, incarnations } = guarantees;
+        let Guarantees { bound, floor, highest, data_floor, lives } = guarantees;
         self.raise_floor(plan, *bound.max(floor).max(highest));
         let raised = raise_data_floor(self.working.data_floor, *data_floor);
         if raised > self.working.data_floor {
             plan.push_state(Subject::DataFloor(raised), &mut self.working);
         }
-        for (volume, incarnation) in incarnations {
-            self.learn_life(plan, *volume, *incarnation);
+        for (volume, life) in lives {
+            self.learn_life(plan, *volume, *life);
         }
         let recovery = self.recovery();
         self.push_phase(plan, Phase::Adopting, recovery.rows_after, recovery.kept_after);
@@ -290,7 +288,7 @@ impl Volume {
             if let Some(waiting) = self.piggyback.notes.get_mut(volume) {
                 waiting.note(*position);
             } else if self.piggyback.notes.len() < limits::POSITIONS_WAITING_MAX {
-                let mut news = PeerNotes::new(position.incarnation);
+                let mut news = PeerNotes::new(position.life);
                 news.note(*position);
                 self.piggyback.notes.insert(*volume, news);
                 self.piggyback_begins();
@@ -309,8 +307,8 @@ impl Volume {
         }
     }
 
-    pub(crate) fn lazy_seen(&mut self, volume: VolumeId, incarnation: Incarnation, durable: Sequence) {
-        let news = (incarnation, durable);
+    pub(crate) fn lazy_seen(&mut self, volume: VolumeId, life: Life, durable: Sequence) {
+        let news = (life, durable);
         let known = self.piggyback.seen.get(&volume).or_else(|| self.working.peers.get(&volume));
         if known.is_none_or(|known| *known < news) {
             self.piggyback.seen.insert(volume, news);

@@ -130,7 +130,7 @@ impl Volume {
             Op::ReleasePut { id, entry } => self.lazy_release(id, entry),
             Op::ReleaseDone { id } => self.lazy_released(id),
             Op::PeerSeen { volume, position } => {
-                self.lazy_seen(volume, position.incarnation, position.durable);
+                self.lazy_seen(volume, position.life, position.durable);
                 self.see_positions(&[(volume, position)]);
             }
             Op::Asked(asker) => self.cover(plan, &asker),

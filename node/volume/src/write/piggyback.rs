@@ -40,10 +40,10 @@ impl PiggybackQueue {
         let room = self.add_healed(plan, shared, room);
         let room = self.add_releases(plan, shared, room);
         let seen = front_of_map(&mut self.seen, room / PIGGYBACK_RECORD_BYTES);
-        for (volume, (incarnation, durable)) in &seen {
-            if working.peers.get(volume).is_none_or(|known| *known < (*incarnation, *durable)) {
-                let (volume, incarnation, durable) = (*volume, *incarnation, *durable);
-                plan.push_state(Subject::Peer { volume, incarnation, durable }, working);
+        for (volume, (life, durable)) in &seen {
+            if working.peers.get(volume).is_none_or(|known| *known < (*life, *durable)) {
+                let (volume, life, durable) = (*volume, *life, *durable);
+                plan.push_state(Subject::Peer { volume, life, durable }, working);
             }
         }
         plan.piggyback.taken.seen = seen;

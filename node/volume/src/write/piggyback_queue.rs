@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Incarnation, Sequence, VolumeId};
+use sherd_core::id::{Life, Sequence, VolumeId};
 use sherd_core::register::recover::opening::PeerNotes;
 use sherd_core::release::ReleaseId;
 
@@ -21,7 +21,7 @@ pub(crate) struct PiggybackQueue {
     pub(crate) healed: BTreeSet<HealId>,
     pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
     pub(crate) released: BTreeSet<ReleaseId>,
-    pub(crate) seen: BTreeMap<VolumeId, (Incarnation, Sequence)>,
+    pub(crate) seen: BTreeMap<VolumeId, (Life, Sequence)>,
     pub(crate) notes: BTreeMap<VolumeId, PeerNotes>,
     pub(crate) since_us: Option<u64>,
 }

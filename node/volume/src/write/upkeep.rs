@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use sherd_core::id::Incarnation;
+use sherd_core::id::Life;
 use sherd_core::register::acceptor::VoterStatus;
 
 use crate::error::Error;
@@ -41,7 +41,7 @@ pub struct Status {
     /// State of the volume.
     pub state: State,
     /// Life of the volume.
-    pub incarnation: Incarnation,
+    pub life: Life,
     /// Whether new data is refused for lack of space.
     pub full: bool,
     /// Bytes of its filesystem.
@@ -85,7 +85,7 @@ impl Reader {
         let shared = &self.shared;
         let counters = &shared.counters;
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        let (state, incarnation) = {
+        let (state, life) = {
             let view = shared.view.read();
             let state = match (shared.failure.reason(), view.small.standing()) {
                 (Some(reason), _) => State::Failed { reason: reason.to_owned() },
@@ -94,11 +94,11 @@ impl Reader {
                 (None, VoterStatus::Lost) => State::Recovering { may_write: false },
                 (None, VoterStatus::Refilling) => State::Recovering { may_write: true },
             };
-            (state, Incarnation(view.small.incarnation))
+            (state, Life(view.small.life))
         };
         Status {
             state,
-            incarnation,
+            life,
             full: shared.is_full(),
             total_bytes: load(&counters.total_bytes),
             free_bytes: load(&counters.free_bytes),
@@ -247,7 +247,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Error::Failed`], also when it cannot be noted: then the next opening is checked again.
-    pub fn declare_lost(&self, reason: &str, remembered: Incarnation) -> Result<(), Error> {
+    pub fn declare_lost(&self, reason: &str, remembered: Life) -> Result<(), Error> {
         self.shared.check()?;
         let failure = &self.shared.failure;
         failure.fail(FailureSpan::Run, reason);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
+use sherd_core::id::{Ballot, Life, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::message::Answer;
 use sherd_core::register::Refusal;
@@ -282,15 +282,15 @@ impl Volume {
     /// # Errors
     /// [`Error::Corrupt`] when the volume is not recovering or the life is not a higher one,
     /// [`Error::Full`], [`Error::Busy`], [`Error::Failed`].
-    pub fn begin_life(&mut self, incarnation: Incarnation) -> Result<(), Error> {
+    pub fn begin_life(&mut self, life: Life) -> Result<(), Error> {
         self.shared.check()?;
-        if !self.working.standing().has_lost_state() || incarnation.0 <= self.working.incarnation {
+        if !self.working.standing().has_lost_state() || life.0 <= self.working.life {
             return Err(Error::Corrupt { what: "a new life is higher, and of a lost volume".to_owned() });
         }
-        self.sticky.begin_life(incarnation).map_err(|error| self.shared.failure.judge_identity(&error))?;
+        self.sticky.begin_life(life).map_err(|error| self.shared.failure.judge_identity(&error))?;
         let end = Sequence(self.log.next().0.saturating_sub(1));
-        self.working.begin_life(incarnation, end);
-        self.shared.view.write().small.begin_life(incarnation, end);
+        self.working.begin_life(life, end);
+        self.shared.view.write().small.begin_life(life, end);
         self.settle_phase()
     }
 
@@ -348,10 +348,10 @@ impl Volume {
 
     /// Progress of this life's recovery; without a record it has just begun.
     pub(crate) fn recovery(&self) -> Recovery {
-        let incarnation = Incarnation(self.working.incarnation);
+        let life = Life(self.working.life);
         let kept_after = self.working.rows_after();
-        self.working.recovery.filter(|recovery| recovery.incarnation == incarnation).unwrap_or(Recovery {
-            incarnation,
+        self.working.recovery.filter(|recovery| recovery.life == life).unwrap_or(Recovery {
+            life,
             phase: Phase::Waiting,
             rows_after: Sequence(self.log.next().0.saturating_sub(1)),
             kept_after,
@@ -365,13 +365,13 @@ impl Volume {
         rows_after: Sequence,
         kept_after: Sequence,
     ) {
-        let incarnation = Incarnation(self.working.incarnation);
-        let subject = Subject::Phase { incarnation, phase, rows_after, kept_after };
+        let life = Life(self.working.life);
+        let subject = Subject::Phase { life, phase, rows_after, kept_after };
         plan.push_state(subject, &mut self.working);
     }
 
     pub(crate) fn is_recovery_known(&self) -> bool {
-        self.working.recovery.is_some_and(|known| known.incarnation.0 == self.working.incarnation)
+        self.working.recovery.is_some_and(|known| known.life.0 == self.working.life)
     }
 
     /// Writes down that this life's recovery begins here, unless a record has it already.
@@ -386,10 +386,10 @@ impl Volume {
     /// position before that is durable. Openings that the log need not name any more go, a few at a time.
     pub(crate) fn push_opening(&mut self, plan: &mut BatchPlan) -> Result<(), Error> {
         let Some(opening) = self.working.unnamed_opening() else { return Ok(()) };
-        let incarnation = Incarnation(self.working.incarnation);
-        plan.push_state(Subject::Opening { incarnation, opening }, &mut self.working);
-        for (incarnation, end) in self.working.old_openings(limits::OPENINGS_FORGOTTEN_MAX) {
-            if let Some(gone) = delete_of(&self.shared, opening_key(incarnation, end))? {
+        let life = Life(self.working.life);
+        plan.push_state(Subject::Opening { life, opening }, &mut self.working);
+        for (life, end) in self.working.old_openings(limits::OPENINGS_FORGOTTEN_MAX) {
+            if let Some(gone) = delete_of(&self.shared, opening_key(life, end))? {
                 plan.push(NewRecord::bare(gone));
             }
         }

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
 use sherd_core::id::{
-    Ballot, BucketId, ChangeId, ClusterId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId,
-    RegisterKey, ShardId, Slot, Timestamp, UploadId, VolumeId,
+    Ballot, BucketId, ChangeId, ClusterId, DataId, Epoch, Life, ObjectKey, PartKey, ProposerId, RegisterKey,
+    ShardId, Slot, Timestamp, UploadId, VolumeId,
 };
 use sherd_core::message::{Answer, Control, Target, ValueLimit};
 use sherd_core::record::{Attributes, Bucket, BucketPhase, ChangeTry, Changes, Object, State, Upload, Value};
@@ -147,14 +147,9 @@ impl Bench {
         bench
     }
 
-    pub(crate) fn create(&self, incarnation: u32, lost: Option<String>) -> Result<(), OpenError> {
-        let new = NewVolume {
-            cluster: CLUSTER,
-            volume: VOLUME,
-            incarnation: Incarnation(incarnation),
-            phase: Phase::Formed,
-            lost,
-        };
+    pub(crate) fn create(&self, life: u32, lost: Option<String>) -> Result<(), OpenError> {
+        let new =
+            NewVolume { cluster: CLUSTER, volume: VOLUME, life: Life(life), phase: Phase::Formed, lost };
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         create(&disk, &self.path, new)
     }

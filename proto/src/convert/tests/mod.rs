@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message;
 
-use sherd_core::id::{Incarnation, VolumeId};
+use sherd_core::id::{Life, VolumeId};
 use sherd_core::message::{self, call};
 
 use super::Wire;
@@ -30,7 +30,7 @@ fn sent<M: Message + Default>(message: &M) -> M {
 }
 
 fn address() -> Addressed {
-    VolumeAddress { volume: VolumeId([1; 16]), life: Some(Incarnation(2)), request: 3 }.to_wire()
+    VolumeAddress { volume: VolumeId([1; 16]), life: Some(Life(2)), request: 3 }.to_wire()
 }
 
 fn register_call(request: &call::RegisterCall) -> RegisterCall {

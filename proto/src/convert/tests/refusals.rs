@@ -8,8 +8,8 @@ use bytes::Bytes;
 use sherd_core::codec::DecodeError;
 use sherd_core::heal::HealId;
 use sherd_core::id::{
-    Ballot, BucketId, ClusterId, DataId, Epoch, Incarnation, ObjectKey, ProcessId, RegisterKey, ShardId,
-    Slot, Timestamp, VolumeId,
+    Ballot, BucketId, ClusterId, DataId, Epoch, Life, ObjectKey, ProcessId, RegisterKey, ShardId, Slot,
+    Timestamp, VolumeId,
 };
 use sherd_core::limits::{PARTS_MAX, SET_VOLUMES_MAX, SLOTS};
 use sherd_core::message::call::RegisterCall;
@@ -383,7 +383,7 @@ fn a_reply_of_another_kind_is_none() {
 
 #[test]
 fn another_life_is_told_and_nothing_was_done() {
-    let told = message::Error::from_wire(other_life(Incarnation(4)));
+    let told = message::Error::from_wire(other_life(Life(4)));
     assert_eq!(told, Ok(message::Error::Unreachable { reason: "the volume is in life 4".to_owned() }));
     let to = VolumeAddress { volume: VolumeId([1; 16]), life: None, request: 7 };
     assert_eq!(to.to_wire().life, 0);
@@ -452,7 +452,7 @@ fn what_a_node_reports_comes_back() {
         path: "/data/v3".to_owned(),
         condition: Some(VolumeCondition::Suspect),
         reason: "slow".to_owned(),
-        life: Some(Incarnation(4)),
+        life: Some(Life(4)),
         standing,
         is_open: true,
         has_room: true,

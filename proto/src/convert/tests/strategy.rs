@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 use sherd_core::heal::{DamagedData, HealEntry, HealId};
 use sherd_core::id::{
-    Ballot, BucketId, ChangeId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId, RegisterKey,
-    Sequence, ShardId, Slot, Timestamp, UploadId, VersionId, VolumeId,
+    Ballot, BucketId, ChangeId, DataId, Epoch, Life, ObjectKey, PartKey, ProposerId, RegisterKey, Sequence,
+    ShardId, Slot, Timestamp, UploadId, VersionId, VolumeId,
 };
 use sherd_core::limits::{CHANGE_IDS, LEASES_IN_CALL_MAX, PARTS_MAX, SET_VOLUMES_MAX, SLOTS};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall};
@@ -90,8 +90,8 @@ fn epoch() -> impl Strategy<Value = Epoch> {
     any::<u64>().prop_map(Epoch)
 }
 
-fn life() -> impl Strategy<Value = Incarnation> {
-    any::<u32>().prop_map(Incarnation)
+fn life() -> impl Strategy<Value = Life> {
+    any::<u32>().prop_map(Life)
 }
 
 fn limit() -> impl Strategy<Value = usize> {
@@ -117,8 +117,8 @@ fn target() -> impl Strategy<Value = Target> {
 }
 
 fn position() -> impl Strategy<Value = (VolumeId, Position)> {
-    (volume_id(), life(), any::<u64>(), any::<u64>()).prop_map(|(volume, incarnation, opening, durable)| {
-        (volume, Position { incarnation, opening: OpeningId(opening), durable: Sequence(durable) })
+    (volume_id(), life(), any::<u64>(), any::<u64>()).prop_map(|(volume, life, opening, durable)| {
+        (volume, Position { life, opening: OpeningId(opening), durable: Sequence(durable) })
     })
 }
 
@@ -136,7 +136,7 @@ fn positions() -> impl Strategy<Value = Positions> {
     vec(position(), 0..4).prop_map(Into::into)
 }
 
-fn peer_life() -> impl Strategy<Value = (VolumeId, Incarnation)> {
+fn peer_life() -> impl Strategy<Value = (VolumeId, Life)> {
     (volume_id(), life())
 }
 
@@ -234,19 +234,13 @@ fn accept() -> impl Strategy<Value = Accept> {
 
 fn guarantees() -> impl Strategy<Value = Guarantees> {
     (ballot(), ballot(), ballot(), timestamp(), vec(peer_life(), 0..3)).prop_map(
-        |(bound, floor, highest, data_floor, incarnations)| Guarantees {
-            bound,
-            floor,
-            highest,
-            data_floor,
-            incarnations,
-        },
+        |(bound, floor, highest, data_floor, lives)| Guarantees { bound, floor, highest, data_floor, lives },
     )
 }
 
 fn control() -> impl Strategy<Value = Control> {
     prop_oneof![
-        peer_life().prop_map(|(volume, incarnation)| Control::RecordIncarnation { volume, incarnation }),
+        peer_life().prop_map(|(volume, life)| Control::RecordLife { volume, life }),
         ballot().prop_map(|floor| Control::RaiseFloor { floor }),
         timestamp().prop_map(|floor| Control::RaiseDataFloor { floor }),
         (slot(), epoch()).prop_map(|(slot, epoch)| Control::RecordEpoch { slot, epoch }),
@@ -344,8 +338,8 @@ pub(super) fn register_request() -> impl Strategy<Value = RegisterCall> {
 
 pub(super) fn answerer() -> impl Strategy<Value = Answerer> {
     (life(), any::<bool>(), vec(peer_life(), 0..3), any::<u64>(), any::<u64>()).prop_map(
-        |(incarnation, votes, peers, opening, durable)| Answerer {
-            incarnation,
+        |(life, votes, peers, opening, durable)| Answerer {
+            life,
             votes,
             peers: Arc::from(peers),
             opening: OpeningId(opening),
@@ -530,7 +524,7 @@ pub(super) fn seals() -> impl Strategy<Value = Vec<(BucketId, Vec<ChangeId>)>> {
     vec((bucket_id(), vec(change_id(), 0..3)), 0..4)
 }
 
-pub(super) fn some_life() -> impl Strategy<Value = Incarnation> {
+pub(super) fn some_life() -> impl Strategy<Value = Life> {
     life()
 }
 

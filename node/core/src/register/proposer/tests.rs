@@ -1,7 +1,7 @@
 //! Tables of the proposer's decisions.
 
 use super::*;
-use crate::id::{Incarnation, ProposerId, Sequence};
+use crate::id::{Life, ProposerId, Sequence};
 use crate::record::ChangeTry;
 use crate::register::position::OpeningId;
 use crate::register::quorum::Order;
@@ -15,7 +15,7 @@ fn ballot(seconds: u64) -> Ballot {
 
 fn reply<T>(volume: u8, result: Result<T, Refusal>) -> Reply<T> {
     let from = Answerer {
-        incarnation: Incarnation(1),
+        life: Life(1),
         votes: true,
         peers: [].into(),
         opening: OpeningId::NONE,
@@ -132,7 +132,7 @@ fn a_row_that_its_volume_cannot_give_is_left_out_with_its_promise() {
 #[test]
 fn a_volume_whose_row_is_left_out_still_names_a_later_life() {
     let mut knowing = promise(3, Some((9, false)), 0);
-    knowing.from.peers = [(VolumeId([1; 16]), Incarnation(2))].into();
+    knowing.from.peers = [(VolumeId([1; 16]), Life(2))].into();
     let replies = [promise(1, None, 0), promise(2, None, 0), knowing];
     let rotten = UnreadableRow { volume: VolumeId([3; 16]), ballot: ballot(9) };
     let lives = Lives::default();

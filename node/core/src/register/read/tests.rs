@@ -1,7 +1,7 @@
 //! Tables of a read's decisions.
 
 use super::*;
-use crate::id::{Incarnation, ProposerId, Sequence, Timestamp};
+use crate::id::{Life, ProposerId, Sequence, Timestamp};
 use crate::register::position::OpeningId;
 use crate::register::quorum::Order;
 use crate::register::{Answerer, Row, RowHead};
@@ -12,7 +12,7 @@ fn ballot(time: u64) -> Ballot {
 
 fn vote(volume: u8, row: Option<(u64, bool)>, floor: u64) -> Reply<Vote> {
     let from = Answerer {
-        incarnation: Incarnation(1),
+        life: Life(1),
         votes: true,
         peers: [].into(),
         opening: OpeningId::NONE,

@@ -96,7 +96,7 @@ pub fn adopted_memory(volume: VolumeId, voters: &[Reply<Memory>]) -> Vec<(Volume
         let own = (reply.volume, reply.from.position());
         let told = memory.positions.iter().copied().chain([own]);
         for (peer, position) in told.filter(|(peer, _)| *peer != volume) {
-            adopted.entry(peer).or_insert_with(|| PeerNotes::new(position.incarnation)).note(position);
+            adopted.entry(peer).or_insert_with(|| PeerNotes::new(position.life)).note(position);
         }
     }
     let told = |(peer, notes): (&VolumeId, &PeerNotes)| {
@@ -118,7 +118,7 @@ pub fn lost_state(
 ) -> Option<Position> {
     let of_volume = remembered.into_iter().filter(|(peer, _)| *peer == volume);
     let lacking = of_volume.map(|(_, position)| position).filter(|position| own.lacks(position));
-    lacking.max_by_key(|position| (position.incarnation, position.durable))
+    lacking.max_by_key(|position| (position.life, position.durable))
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::id::{Incarnation, Sequence};
+    use crate::id::{Life, Sequence};
     use crate::register::Answerer;
     use crate::register::position::OpeningId;
     use crate::register::quorum::Order;
@@ -136,19 +136,19 @@ mod tests {
     const OTHER: VolumeId = VolumeId([2; 16]);
 
     fn at(life: u32, opening: u64, durable: u64) -> Position {
-        Position { incarnation: Incarnation(life), opening: OpeningId(opening), durable: Sequence(durable) }
+        Position { life: Life(life), opening: OpeningId(opening), durable: Sequence(durable) }
     }
 
     fn history(life: u32, openings: &[(u64, u64)]) -> OpeningHistory {
         let openings = openings.iter().map(|(id, end)| Opening { id: OpeningId(*id), end: Sequence(*end) });
-        OpeningHistory::new(Incarnation(life), openings.collect())
+        OpeningHistory::new(Life(life), openings.collect())
     }
 
     /// Of a peer in its first life and its second opening, which began at 3.
     fn answer(peer: u8, is_whole: bool, positions: &[(VolumeId, Position)]) -> Reply<Memory> {
         let openings = history(1, &[(1, 0), (2, 3)]);
         let from = Answerer {
-            incarnation: openings.incarnation,
+            life: openings.life,
             votes: false,
             peers: Arc::default(),
             opening: OpeningId(2),

@@ -32,7 +32,7 @@ pub mod outlook;
 
 use std::collections::BTreeMap;
 
-use crate::id::{Ballot, BucketId, Incarnation, Timestamp, VolumeId};
+use crate::id::{Ballot, BucketId, Life, Timestamp, VolumeId};
 use crate::limits::CLOCK_STEP_MS_MAX;
 use crate::register::RowHead;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
@@ -53,7 +53,7 @@ pub struct Guarantees {
     /// Accepts that introduce older data are refused.
     pub data_floor: Timestamp,
     /// Lives of peers in its durable state.
-    pub incarnations: Vec<(VolumeId, Incarnation)>,
+    pub lives: Vec<(VolumeId, Life)>,
 }
 
 impl Guarantees {
@@ -64,9 +64,9 @@ impl Guarantees {
     }
 
     /// The life that it has recorded for a volume; the first if it recorded no loss.
-    pub fn life_of(&self, volume: VolumeId) -> Incarnation {
-        let known = self.incarnations.iter().filter(|(peer, _)| *peer == volume).map(|(_, life)| *life);
-        known.max().unwrap_or(Incarnation(1))
+    pub fn life_of(&self, volume: VolumeId) -> Life {
+        let known = self.lives.iter().filter(|(peer, _)| *peer == volume).map(|(_, life)| *life);
+        known.max().unwrap_or(Life(1))
     }
 }
 
@@ -77,7 +77,7 @@ pub struct Barrier {
     /// once all of them have it as their floor.
     pub floor: Ballot,
     /// Volumes to scan, each in the life in which it reported.
-    pub voters: Vec<(VolumeId, Incarnation)>,
+    pub voters: Vec<(VolumeId, Life)>,
     /// Guarantees that the recovering volume makes durable before it stores any write: F as `floor`, the
     /// highest data floor, the highest lives. With it go the voters' seals ([`may_take`]).
     pub guarantees: Guarantees,
@@ -101,18 +101,18 @@ pub enum Adoption {
 /// given twice the replies of the first could not be distinguished from those of the second.
 pub fn next_life(
     volume: VolumeId,
-    own: Incarnation,
+    own: Life,
     known: &[Reply<Guarantees>],
     quorums: Quorums,
     lives: &Lives,
-) -> Option<Incarnation> {
+) -> Option<Life> {
     let reports = || voters(known, lives).filter(|(reply, _)| reply.volume != volume);
     if reports().count() < quorums.prepare() {
         return None;
     }
     let heard = lives.of(volume).unwrap_or(own);
     let highest = reports().map(|(_, report)| report.life_of(volume)).fold(own.max(heard), Ord::max);
-    Some(Incarnation(highest.0.saturating_add(1)))
+    Some(Life(highest.0.saturating_add(1)))
 }
 
 /// Step 1, for one set: what its voters guarantee together, from reports that each made after it had durably
@@ -123,7 +123,7 @@ pub fn next_life(
 /// volume's old reply; the scan would miss it.
 pub fn barrier(
     volume: VolumeId,
-    life: Incarnation,
+    life: Life,
     reports: &[Reply<Guarantees>],
     quorums: Quorums,
     lives: &Lives,
@@ -139,11 +139,11 @@ pub fn barrier(
     let mut guarantees = merge(recorded().map(|(_, report)| report));
     // A voter's own life belongs to the lives that it reports: no other voter may have it.
     for (reply, _) in recorded() {
-        merge_life(&mut guarantees.incarnations, reply.volume, reply.from.incarnation);
+        merge_life(&mut guarantees.lives, reply.volume, reply.from.life);
     }
     Some(Barrier {
         floor: guarantees.floor,
-        voters: recorded().map(|(reply, _)| (reply.volume, reply.from.incarnation)).collect(),
+        voters: recorded().map(|(reply, _)| (reply.volume, reply.from.life)).collect(),
         guarantees,
     })
 }
@@ -153,11 +153,11 @@ pub fn barrier(
 pub fn merge<'a>(reports: impl Iterator<Item = &'a Guarantees>) -> Guarantees {
     let mut all = Guarantees::default();
     for report in reports {
-        let Guarantees { bound, floor, highest, data_floor, incarnations } = report;
+        let Guarantees { bound, floor, highest, data_floor, lives } = report;
         all.floor = all.floor.max(*bound).max(*floor).max(*highest);
         all.data_floor = all.data_floor.max(*data_floor);
-        for (peer, life) in incarnations {
-            merge_life(&mut all.incarnations, *peer, *life);
+        for (peer, life) in lives {
+            merge_life(&mut all.lives, *peer, *life);
         }
     }
     all.bound = all.floor;
@@ -165,10 +165,10 @@ pub fn merge<'a>(reports: impl Iterator<Item = &'a Guarantees>) -> Guarantees {
     all
 }
 
-fn merge_life(all: &mut Vec<(VolumeId, Incarnation)>, peer: VolumeId, life: Incarnation) {
+fn merge_life(all: &mut Vec<(VolumeId, Life)>, peer: VolumeId, life: Life) {
     match all.iter_mut().find(|(known, _)| *known == peer) {
         Some((_, known)) => *known = (*known).max(life),
-        None if life > Incarnation(1) => all.push((peer, life)),
+        None if life > Life(1) => all.push((peer, life)),
         None => {}
     }
 }
@@ -199,10 +199,10 @@ impl VoterSeals {
 /// counts.
 pub fn may_take(barrier: &Barrier, reports: &[Reply<Guarantees>], read: &[Reply<()>], lives: &Lives) -> bool {
     barrier.voters.iter().all(|(volume, life)| {
-        let report = reports.iter().find(|reply| reply.volume == *volume && reply.from.incarnation == *life);
+        let report = reports.iter().find(|reply| reply.volume == *volume && reply.from.life == *life);
         voters(read, lives).any(|(reply, ())| {
             reply.volume == *volume
-                && reply.from.incarnation == *life
+                && reply.from.life == *life
                 && report.is_some_and(|report| reply.order.asked_after(report.order))
         })
     })
@@ -213,7 +213,7 @@ pub fn may_take(barrier: &Barrier, reports: &[Reply<Guarantees>], read: &[Reply<
 pub fn may_scan(barrier: &Barrier, confirmations: &[Reply<Guarantees>], lives: &Lives) -> bool {
     barrier.voters.iter().all(|(volume, life)| {
         voters(confirmations, lives).any(|(reply, report)| {
-            reply.volume == *volume && reply.from.incarnation == *life && report.floor >= barrier.floor
+            reply.volume == *volume && reply.from.life == *life && report.floor >= barrier.floor
         })
     })
 }
@@ -245,7 +245,7 @@ pub fn may_vote(
                 confirmations.iter().find(|reply| reply.volume == *volume).map(|reply| reply.order);
             voters(scans, lives).any(|(reply, ())| {
                 reply.volume == *volume
-                    && reply.from.incarnation == *life
+                    && reply.from.life == *life
                     && confirmed.is_some_and(|order| reply.order.asked_after(order))
             })
         })

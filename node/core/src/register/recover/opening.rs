@@ -12,7 +12,7 @@
 
 use smallvec::SmallVec;
 
-use crate::id::{Incarnation, Sequence};
+use crate::id::{Life, Sequence};
 use crate::limits::{OPENINGS_MAX, PEER_OPENINGS_MAX};
 use crate::register::position::{OpeningId, Position};
 
@@ -29,7 +29,7 @@ pub struct Opening {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpeningHistory {
     /// The life.
-    pub incarnation: Incarnation,
+    pub life: Life,
     openings: Vec<Opening>,
 }
 
@@ -46,9 +46,9 @@ enum OpeningSpan {
 impl OpeningHistory {
     /// The openings of a life, in the log's order. Of more than [`OPENINGS_MAX`] the newest count: should a
     /// peer remember one of the others, the volume is rebuilt without need, and nothing is lost.
-    pub fn new(incarnation: Incarnation, mut openings: Vec<Opening>) -> Self {
+    pub fn new(life: Life, mut openings: Vec<Opening>) -> Self {
         openings.drain(..openings.len().saturating_sub(OPENINGS_MAX));
-        Self { incarnation, openings }
+        Self { life, openings }
     }
 
     /// All of them.
@@ -59,14 +59,14 @@ impl OpeningHistory {
     /// Where the current opening began; `None` where the log names none.
     pub fn began(&self) -> Option<Position> {
         let Opening { id, end } = *self.openings.last()?;
-        Some(Position { incarnation: self.incarnation, opening: id, durable: end })
+        Some(Position { life: self.life, opening: id, durable: end })
     }
 
     /// Whether a position that a peer remembers of this volume shows that its log lacks something: a later
     /// life, an opening that it does not name, or records behind the end that the next opening found.
     pub fn lacks(&self, remembered: &Position) -> bool {
-        if remembered.incarnation != self.incarnation {
-            return remembered.incarnation > self.incarnation;
+        if remembered.life != self.life {
+            return remembered.life > self.life;
         }
         match self.span_of(remembered.opening) {
             OpeningSpan::Unknown => true,
@@ -98,28 +98,28 @@ impl OpeningHistory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerNotes {
     /// The life.
-    pub incarnation: Incarnation,
+    pub life: Life,
     /// In the order of the openings, mostly one: each commit of a volume copies the notes that changed.
     notes: SmallVec<[(OpeningId, Sequence); 2]>,
 }
 
 impl PeerNotes {
     /// Of a peer in a life, no opening yet.
-    pub fn new(incarnation: Incarnation) -> Self {
-        Self { incarnation, notes: SmallVec::new() }
+    pub fn new(life: Life) -> Self {
+        Self { life, notes: SmallVec::new() }
     }
 
     /// Notes a position; whether that changed anything. A later life replaces all that was noted of earlier
     /// ones. Where as many openings are noted as there is room for, another one is not: those stay until the
     /// peer asks, which each of its openings does before it votes.
     pub fn note(&mut self, position: Position) -> bool {
-        let Position { incarnation, opening, durable } = position;
-        if incarnation < self.incarnation {
+        let Position { life, opening, durable } = position;
+        if life < self.life {
             return false;
         }
-        let is_later = incarnation > self.incarnation;
+        let is_later = life > self.life;
         if is_later {
-            *self = Self::new(incarnation);
+            *self = Self::new(life);
         }
         if opening == OpeningId::NONE && durable == Sequence(0) {
             return is_later;
@@ -145,10 +145,10 @@ impl PeerNotes {
 
     /// Whether it is noted that the peer came so far, or further.
     pub fn has(&self, position: &Position) -> bool {
-        let Position { incarnation, opening, durable } = position;
+        let Position { life, opening, durable } = position;
         let is_life = *opening == OpeningId::NONE && *durable == Sequence(0);
         let is_noted = is_life || self.place_of(*opening).is_ok_and(|place| self.notes[place].1 >= *durable);
-        self.incarnation > *incarnation || self.incarnation == *incarnation && is_noted
+        self.life > *life || self.life == *life && is_noted
     }
 
     /// Notes all that other notes have; whether that changed anything.
@@ -162,10 +162,10 @@ impl PeerNotes {
     /// that changed anything.
     pub fn cover(&mut self, asker: &OpeningHistory) -> bool {
         let Some(began) = asker.began() else { return false };
-        if self.incarnation > asker.incarnation {
+        if self.life > asker.life {
             return false;
         }
-        if self.incarnation < asker.incarnation {
+        if self.life < asker.life {
             return self.note(began);
         }
         let known = self.notes.len();
@@ -184,10 +184,10 @@ impl PeerNotes {
 
     /// The positions that are noted: the life alone if no position is noted.
     pub fn positions(&self) -> impl Iterator<Item = Position> {
-        let incarnation = self.incarnation;
-        let alone = self.notes.is_empty().then_some(Position::life(incarnation));
+        let life = self.life;
+        let alone = self.notes.is_empty().then_some(Position::life(life));
         let notes = self.notes.iter().map(move |(opening, durable)| Position {
-            incarnation,
+            life,
             opening: *opening,
             durable: *durable,
         });
@@ -200,16 +200,16 @@ mod tests {
     use super::*;
 
     fn at(life: u32, opening: u64, durable: u64) -> Position {
-        Position { incarnation: Incarnation(life), opening: OpeningId(opening), durable: Sequence(durable) }
+        Position { life: Life(life), opening: OpeningId(opening), durable: Sequence(durable) }
     }
 
     fn history(life: u32, openings: &[(u64, u64)]) -> OpeningHistory {
         let openings = openings.iter().map(|(id, end)| Opening { id: OpeningId(*id), end: Sequence(*end) });
-        OpeningHistory::new(Incarnation(life), openings.collect())
+        OpeningHistory::new(Life(life), openings.collect())
     }
 
     fn notes(positions: &[Position]) -> PeerNotes {
-        let mut notes = PeerNotes::new(Incarnation(0));
+        let mut notes = PeerNotes::new(Life(0));
         for position in positions {
             notes.note(*position);
         }
@@ -265,7 +265,7 @@ mod tests {
         let mut one = notes(&[at(1, 1, 5), at(1, 2, 5)]);
         assert!(one.merge(&notes(&[at(1, 2, 6), at(1, 3, 1)])) && !one.merge(&notes(&[at(1, 2, 4)])));
         assert_eq!(noted(&one), [at(1, 1, 5), at(1, 2, 6), at(1, 3, 1)]);
-        assert!(one.merge(&PeerNotes::new(Incarnation(2))));
+        assert!(one.merge(&PeerNotes::new(Life(2))));
         assert_eq!(noted(&one), [at(2, 0, 0)]);
     }
 

@@ -46,7 +46,7 @@ pub const fn outlook(standing: SetStanding, quorums: Quorums) -> Outlook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{Incarnation, Sequence, VolumeId};
+    use crate::id::{Life, Sequence, VolumeId};
     use crate::register::Answerer;
     use crate::register::position::OpeningId;
     use crate::register::quorum::{Order, Reply};
@@ -58,9 +58,9 @@ mod tests {
     }
 
     fn answer(peer: usize, is_whole: bool) -> Reply<Memory> {
-        let openings = OpeningHistory::new(Incarnation(1), Vec::new());
+        let openings = OpeningHistory::new(Life(1), Vec::new());
         let from = Answerer {
-            incarnation: openings.incarnation,
+            life: openings.life,
             votes: false,
             peers: [].into(),
             opening: OpeningId(1),
@@ -76,7 +76,7 @@ mod tests {
         let SetStanding { voting, unconfirmed, lost, away } = standing;
         let whole = voting + unconfirmed + away;
         let answers: Vec<_> = (1..whole + lost).map(|peer| answer(peer, peer < whole)).collect();
-        let openings = OpeningHistory::new(Incarnation(1), Vec::new());
+        let openings = OpeningHistory::new(Life(1), Vec::new());
         let opened = OpenedVolume { volume: volume(0), openings: &openings, remembers: &[] };
         let is_confirmed = whole > 0 && confirm(opened, &answers, quorums) == Confirmation::Confirmed;
         voting >= quorums.prepare() || is_confirmed

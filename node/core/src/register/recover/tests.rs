@@ -16,7 +16,7 @@ fn volume(number: u8) -> VolumeId {
 
 fn reply<T>(number: u8, asked: u32, value: T) -> Reply<T> {
     let from = Answerer {
-        incarnation: Incarnation(1),
+        life: Life(1),
         votes: true,
         peers: [].into(),
         opening: OpeningId::NONE,
@@ -31,7 +31,7 @@ fn report(number: u8, life: u32, bound: u64, floor: u64, highest: u64) -> Reply<
         bound: ballot(bound),
         floor: ballot(floor),
         highest: ballot(highest),
-        incarnations: vec![(volume(9), Incarnation(life))],
+        lives: vec![(volume(9), Life(life))],
         ..Guarantees::default()
     };
     reply(number, 0, guarantees)
@@ -41,22 +41,21 @@ const SET: Quorums = Quorums::of(3);
 const NOW: Timestamp = Timestamp::from_ms(1_000);
 
 fn of(reports: &[Reply<Guarantees>]) -> Option<Barrier> {
-    barrier(volume(9), Incarnation(2), reports, SET, &Lives::default(), NOW)
+    barrier(volume(9), Life(2), reports, SET, &Lives::default(), NOW)
 }
 
 #[test]
 fn a_life_is_one_more_than_any_report_names() {
     let lives = Lives::default();
-    let next = |own, known: &[Reply<Guarantees>], lives: &Lives| {
-        next_life(volume(9), Incarnation(own), known, SET, lives)
-    };
+    let next =
+        |own, known: &[Reply<Guarantees>], lives: &Lives| next_life(volume(9), Life(own), known, SET, lives);
     let known = [report(1, 1, 0, 0, 0), report(2, 4, 0, 0, 0)];
-    assert_eq!(next(1, &known, &lives), Some(Incarnation(5)));
-    assert_eq!(next(7, &known, &lives), Some(Incarnation(8)));
+    assert_eq!(next(1, &known, &lives), Some(Life(5)));
+    assert_eq!(next(7, &known, &lives), Some(Life(8)));
     assert_eq!(next(1, &known[..1], &lives), None, "fewer than P voters");
     let mut heard = Lives::default();
-    heard.learn(volume(9), Incarnation(6));
-    assert_eq!(next(1, &known, &heard), Some(Incarnation(7)));
+    heard.learn(volume(9), Life(6));
+    assert_eq!(next(1, &known, &heard), Some(Life(7)));
 }
 
 #[test]
@@ -64,7 +63,7 @@ fn f_is_the_maximum_of_p_reports_made_after_the_recording() {
     let found = of(&[report(1, 2, 7, 1, 3), report(2, 2, 2, 5, 6)]).expect("two reports");
     assert_eq!(found.floor, ballot(7));
     assert_eq!(found.guarantees.floor, ballot(7));
-    assert_eq!(found.voters, [(volume(1), Incarnation(1)), (volume(2), Incarnation(1))]);
+    assert_eq!(found.voters, [(volume(1), Life(1)), (volume(2), Life(1))]);
     assert_eq!(of(&[report(1, 2, 0, 0, 9), report(2, 2, 0, 0, 0)]).map(|b| b.floor), Some(ballot(9)));
     assert_eq!(of(&[report(1, 2, 0, 9, 0), report(2, 2, 0, 0, 0)]).map(|b| b.floor), Some(ballot(9)));
     assert_eq!(of(&[report(1, 2, 7, 1, 3), report(2, 1, 2, 5, 6)]), None, "reported before it recorded");
@@ -78,12 +77,12 @@ fn f_is_the_maximum_of_p_reports_made_after_the_recording() {
 fn guarantees_merge_to_the_strongest() {
     let with = |floor, life| Guarantees {
         data_floor: Timestamp::from_ms(floor),
-        incarnations: vec![(volume(5), Incarnation(life))],
+        lives: vec![(volume(5), Life(life))],
         ..Guarantees::default()
     };
     let both = merge([&with(3, 2), &with(5, 4)].into_iter());
     assert_eq!(both.data_floor, Timestamp::from_ms(5));
-    assert_eq!(both.life_of(volume(5)), Incarnation(4));
+    assert_eq!(both.life_of(volume(5)), Life(4));
 }
 
 #[test]
@@ -112,7 +111,7 @@ fn guarantees_are_taken_when_the_seals_of_every_voter_were_read_after_its_report
     assert!(!may(&[reply(1, 1, ())]), "one is missing");
     assert!(!may(&[reply(1, 1, ()), reply(3, 1, ())]), "another volume speaks for no voter");
     let mut another_life = [reply(1, 1, ()), reply(2, 1, ())];
-    another_life[1].from.incarnation = Incarnation(2);
+    another_life[1].from.life = Life(2);
     assert!(!may(&another_life), "it may have lost the seals that it reported to have");
     let mut recovering = [reply(1, 1, ()), reply(2, 1, ())];
     recovering[1].from.votes = false;
@@ -121,17 +120,17 @@ fn guarantees_are_taken_when_the_seals_of_every_voter_were_read_after_its_report
 
 #[test]
 fn a_volume_that_no_report_names_is_in_its_first_life() {
-    let first = Guarantees { incarnations: vec![(volume(5), Incarnation(1))], ..Guarantees::default() };
+    let first = Guarantees { lives: vec![(volume(5), Life(1))], ..Guarantees::default() };
     let merged = merge([&first].into_iter());
-    assert_eq!((merged.life_of(volume(5)), merged.incarnations), (Incarnation(1), Vec::new()));
+    assert_eq!((merged.life_of(volume(5)), merged.lives), (Life(1), Vec::new()));
 }
 
 #[test]
 fn a_voters_own_life_is_among_the_lives_that_are_adopted() {
     let mut second_life = report(1, 2, 0, 0, 0);
-    second_life.from.incarnation = Incarnation(3);
+    second_life.from.life = Life(3);
     let found = of(&[second_life, report(2, 2, 0, 0, 0)]).expect("two reports");
-    assert_eq!(found.guarantees.life_of(volume(1)), Incarnation(3));
+    assert_eq!(found.guarantees.life_of(volume(1)), Life(3));
 }
 
 #[test]
@@ -156,7 +155,7 @@ fn voters_are_scanned_after_all_of_them_have_f() {
     let another = [report(1, 2, 0, 7, 0), report(3, 2, 0, 7, 0)];
     assert!(!may_scan(&goal, &another, &lives), "another volume speaks for no voter");
     let mut another_life = guards(7, 7);
-    another_life[0].from.incarnation = Incarnation(2);
+    another_life[0].from.life = Life(2);
     assert!(!may_scan(&goal, &another_life, &lives), "what it reported is gone");
 }
 

@@ -212,7 +212,7 @@ pub fn decide_deletion(sets: &[SetAnswers<'_>], lives: &Lives) -> DeletionDecisi
             voters(set.remains, lives).filter(|(reply, _)| {
                 voters(set.seals, lives).any(|(seal, ())| {
                     seal.volume == reply.volume
-                        && seal.from.incarnation == reply.from.incarnation
+                        && seal.from.life == reply.from.life
                         && reply.order.asked_after(seal.order)
                 })
             })

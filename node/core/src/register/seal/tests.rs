@@ -1,7 +1,7 @@
 //! Tables of a bucket's deletion.
 
 use super::*;
-use crate::id::{Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
+use crate::id::{Life, ProposerId, Sequence, Timestamp, VolumeId};
 use crate::register::Answerer;
 use crate::register::position::OpeningId;
 use crate::register::quorum::Order;
@@ -12,7 +12,7 @@ fn deletion(number: u64) -> ChangeId {
 
 fn reply<T>(volume: u8, life: u32, asked: u32, value: T) -> Reply<T> {
     let from = Answerer {
-        incarnation: Incarnation(life),
+        life: Life(life),
         votes: true,
         peers: [].into(),
         opening: OpeningId::NONE,
@@ -150,7 +150,7 @@ fn a_bucket_is_nowhere_when_the_names_of_p_volumes_of_each_set_lead_to_others() 
     assert!(!nowhere(&[]));
     assert!(!is_nowhere(bucket, &[all], &[bucket, other].into(), &lives), "it is there");
     let mut lost = Lives::default();
-    lost.learn(VolumeId([1; 16]), Incarnation(3));
+    lost.learn(VolumeId([1; 16]), Life(3));
     assert!(!is_nowhere(bucket, &[all], &[other].into(), &lost), "listed in a life that is over");
     let mut mute = told[..2].to_vec();
     mute[1].from.votes = false;

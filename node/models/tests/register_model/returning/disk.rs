@@ -1,7 +1,7 @@
 //! Content of a disk of the model: the openings that its log names, and its memory of its peers, which
 //! production's `PeerNotes` and `OpeningHistory` change and judge.
 
-use sherd_core::id::{Incarnation, Sequence};
+use sherd_core::id::{Life, Sequence};
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::recover::opening::{Opening, OpeningHistory, PeerNotes};
 
@@ -37,7 +37,7 @@ impl Notes {
     pub(super) const FIRST: Self = Self { life: 1, after: [0; OPENINGS + 1] };
 
     pub(super) fn of(notes: &PeerNotes) -> Self {
-        let mut found = Self { life: small(notes.incarnation.0), ..Self::FIRST };
+        let mut found = Self { life: small(notes.life.0), ..Self::FIRST };
         for Position { opening, durable, .. } in notes.positions() {
             if opening != OpeningId::NONE {
                 found.after[usize::try_from(opening.0).expect("few openings")] = small(durable.0 + 1);
@@ -47,7 +47,7 @@ impl Notes {
     }
 
     pub(super) fn production(self) -> PeerNotes {
-        let mut notes = PeerNotes::new(Incarnation(self.life.into()));
+        let mut notes = PeerNotes::new(Life(self.life.into()));
         for position in self.positions() {
             notes.note(position);
         }
@@ -55,15 +55,15 @@ impl Notes {
     }
 
     pub(super) fn positions(self) -> impl Iterator<Item = Position> {
-        let incarnation = Incarnation(self.life.into());
+        let life = Life(self.life.into());
         let noted = self.after.into_iter().enumerate().filter(|(_, after)| *after > 0);
         let notes = noted.map(move |(opening, after)| Position {
-            incarnation,
+            life,
             opening: OpeningId(opening as u64),
             durable: Sequence(u64::from(after) - 1),
         });
         // A first life is not noted.
-        (self.life > 1).then_some(Position::life(incarnation)).into_iter().chain(notes)
+        (self.life > 1).then_some(Position::life(life)).into_iter().chain(notes)
     }
 
     /// Changes them as production does.
@@ -125,12 +125,12 @@ impl Disk {
         let openings = self
             .named()
             .map(|(opening, end)| Opening { id: OpeningId(opening.into()), end: Sequence(end.into()) });
-        OpeningHistory::new(Incarnation(self.life.into()), openings.collect())
+        OpeningHistory::new(Life(self.life.into()), openings.collect())
     }
 
     pub(super) fn position(&self) -> Position {
         Position {
-            incarnation: Incarnation(self.life.into()),
+            life: Life(self.life.into()),
             opening: OpeningId(self.current().0.into()),
             durable: Sequence(self.record.into()),
         }

@@ -16,7 +16,7 @@ mod disk;
 
 use std::sync::Arc;
 
-use sherd_core::id::{Incarnation, Sequence, VolumeId};
+use sherd_core::id::{Life, Sequence, VolumeId};
 use sherd_core::register::Answerer;
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply, voters};
@@ -173,10 +173,10 @@ impl ReturningDisks {
         let disk = &state.disks[at];
         let later = disk.knows.iter().enumerate().filter(|(_, known)| known.life > 1);
         let peers: Arc<[_]> =
-            later.map(|(victim, known)| (volume(victim), Incarnation(known.life.into()))).collect();
-        let Position { incarnation, opening, durable } = disk.position();
+            later.map(|(victim, known)| (volume(victim), Life(known.life.into()))).collect();
+        let Position { life, opening, durable } = disk.position();
         let votes = state.standing[at] == VoterStatus::Voting;
-        let from = Answerer { incarnation, votes, peers, opening, durable };
+        let from = Answerer { life, votes, peers, opening, durable };
         Reply { volume: volume(at), from, order: Order::default(), result: Ok(result) }
     }
 
@@ -213,7 +213,7 @@ impl ReturningDisks {
         let (position, began) = (self.said(state, victim), state.disks[victim].current().1);
         let notes = &mut peer.knows[victim];
         let before = *notes;
-        let is_same_life = Incarnation(before.life.into()) == position.incarnation;
+        let is_same_life = Life(before.life.into()) == position.life;
         notes.note(position);
         let noted = usize::try_from(position.opening.0).expect("few openings");
         if is_same_life {
@@ -409,12 +409,11 @@ impl ReturningDisks {
             let known: Vec<Reply<Guarantees>> = of_mask(from)
                 .map(|at| {
                     let lives = state.disks[at].knows.iter().enumerate();
-                    let incarnations =
-                        lives.map(|(peer, known)| (volume(peer), Incarnation(known.life.into()))).collect();
-                    Self::reply(state, at, Guarantees { incarnations, ..Guarantees::default() })
+                    let lives = lives.map(|(peer, known)| (volume(peer), Life(known.life.into()))).collect();
+                    Self::reply(state, at, Guarantees { lives, ..Guarantees::default() })
                 })
                 .collect();
-            let own = Incarnation(state.disks[victim].life.into());
+            let own = Life(state.disks[victim].life.into());
             let Some(life) = next_life(volume(victim), own, &known, self.quorums(), &Lives::default()) else {
                 continue;
             };
@@ -456,7 +455,7 @@ impl ReturningDisks {
             let of_peer = |(of, position): &(VolumeId, Position)| (*of == volume(peer)).then_some(*position);
             for position in adopted.iter().filter_map(of_peer) {
                 let is_adopted = self.without != Without::AdoptMemory;
-                let position = if is_adopted { position } else { Position::life(position.incarnation) };
+                let position = if is_adopted { position } else { Position::life(position.life) };
                 rebuilt.knows[peer].note(position);
             }
             heard.iter().filter_map(of_peer).for_each(|position| rebuilt.heard[peer].note(position));
@@ -503,7 +502,7 @@ impl ReturningDisks {
         let positions: Vec<Position> = match self.judged_without(notes, &state.disks[victim]) {
             None => notes.positions().collect(),
             // A loss is said in the words that every rule understands.
-            Some(true) => vec![Position::life(Incarnation(u32::MAX))],
+            Some(true) => vec![Position::life(Life(u32::MAX))],
             Some(false) => Vec::new(),
         };
         positions.into_iter().map(|position| (volume(victim), position)).collect()

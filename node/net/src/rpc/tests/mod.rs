@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::Clock;
-use sherd_core::id::{BucketId, ClusterId, Epoch, Incarnation, NodeId, ObjectKey, RegisterKey, VolumeId};
+use sherd_core::id::{BucketId, ClusterId, Epoch, Life, NodeId, ObjectKey, RegisterKey, VolumeId};
 use sherd_core::message::{Error, Target, ValueLimit};
 use sherd_core::placement;
 use sherd_core::report::VolumeReport;
@@ -212,7 +212,7 @@ impl Pair {
 
     /// Lets the client believe so of the server's volume.
     fn believe(&self, life: u32, has_room: bool) {
-        let life = (life > 0).then_some(Incarnation(life));
+        let life = (life > 0).then_some(Life(life));
         let report = VolumeReport { life, has_room, is_open: true, ..VolumeReport::of(self.volume) };
         self.believed.replace(NodeId([2; 16]), &[report]);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sherd_core::id::Incarnation;
+use sherd_core::id::Life;
 use sherd_core::report::VolumeStanding;
 use sherd_store::machine::system::{SystemClock, SystemRng};
 use sherd_volume::options::Durability;
@@ -94,7 +94,7 @@ async fn a_moment_that_no_other_one_follows_is_not_known_after_half_a_minute() {
         condition: Some(VolumeCondition::Online),
         standing: VolumeStanding::Voting,
         is_open: true,
-        life: Some(Incarnation(7)),
+        life: Some(Life(7)),
         healed_since_ms: Some(5_000),
         ..VolumeReport::of(VolumeId([1; 16]))
     };

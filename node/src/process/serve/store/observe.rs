@@ -142,7 +142,7 @@ impl Store {
             path: volume.path.display().to_string(),
             condition: Some(condition),
             reason,
-            life: serving.as_ref().map(|serving| serving.reader.answerer().incarnation),
+            life: serving.as_ref().map(|serving| serving.reader.answerer().life),
             standing: volume.state.standing(),
             is_open: serving.is_some(),
             has_room: !is_full,

@@ -28,7 +28,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use sherd_core::id::{ClusterId, Incarnation, NodeId, VolumeId};
+use sherd_core::id::{ClusterId, Life, NodeId, VolumeId};
 use sherd_core::report::{NodeMoment, NodeReport};
 use sherd_core::topology::node_id;
 
@@ -180,7 +180,7 @@ impl Membership {
     }
 
     /// The life that a volume of another node was last in; `None` while that is not known.
-    pub fn life_of(&self, volume: VolumeId) -> Option<Incarnation> {
+    pub fn life_of(&self, volume: VolumeId) -> Option<Life> {
         self.volumes.life_of(volume)
     }
 

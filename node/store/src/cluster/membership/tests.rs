@@ -18,7 +18,7 @@ fn id(place: usize) -> NodeId {
 fn state(place: usize, process: u8) -> NodeReport {
     let volume = VolumeReport {
         condition: Some(VolumeCondition::Online),
-        life: Some(Incarnation(2)),
+        life: Some(Life(2)),
         standing: VolumeStanding::Voting,
         has_room: true,
         healed_since_ms: Some(7),
@@ -66,7 +66,7 @@ async fn a_node_is_down_two_seconds_after_its_last_answer_and_up_with_the_next()
     assert!(!first.all_up());
     after_ms(100).await;
     assert!(first.all_up() && first.own_address().is_ok());
-    assert_eq!(first.life_of(VolumeId([1; 16])), Some(Incarnation(2)));
+    assert_eq!(first.life_of(VolumeId([1; 16])), Some(Life(2)));
     let mut changes = first.changes();
     let gone = net.take("n2").expect("put");
     after_ms(1_800).await;
@@ -78,7 +78,7 @@ async fn a_node_is_down_two_seconds_after_its_last_answer_and_up_with_the_next()
     let volume = first.volume(VolumeId([1; 16])).expect("still known");
     assert_eq!(
         (volume.report.condition, volume.report.standing, volume.report.life),
-        (Some(VolumeCondition::Offline), VolumeStanding::Away, Some(Incarnation(2)))
+        (Some(VolumeCondition::Offline), VolumeStanding::Away, Some(Life(2)))
     );
     assert!(volume.report.reason.contains("n2 is down"), "{}", volume.report.reason);
     net.put("n2", gone);

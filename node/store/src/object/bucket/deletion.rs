@@ -294,7 +294,7 @@ async fn remains(
         let Answer { from, result } = tokio::time::timeout_at(deadline, listed).await.ok()?.ok()?;
         let page = result.ok()?;
         // Rows that it listed in a life that is over may be gone.
-        if *life.get_or_insert(from.incarnation) != from.incarnation {
+        if *life.get_or_insert(from.life) != from.life {
             return None;
         }
         for listed in page.entries {

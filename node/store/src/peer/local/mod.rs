@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use sherd_core::id::{DataId, Incarnation, RegisterKey, VolumeId};
+use sherd_core::id::{DataId, Life, RegisterKey, VolumeId};
 use sherd_core::message::call::VolumeAnswer;
 use sherd_core::message::{Error, Result};
 use sherd_volume::lookup::Lookup;
@@ -53,8 +53,8 @@ impl LocalPeer {
     ///
     /// # Errors
     /// [`Error::Unreachable`] while it is not open, or not of this node.
-    pub fn life(&self, volume: VolumeId) -> Result<Incarnation> {
-        self.serving(volume).map(|serving| serving.reader.answerer().incarnation)
+    pub fn life(&self, volume: VolumeId) -> Result<Life> {
+        self.serving(volume).map(|serving| serving.reader.answerer().life)
     }
 
     /// Lets the sweep look after data whose writer went away while it wrote a shard file.

@@ -194,6 +194,6 @@ pub(super) fn rows(reader: &Reader, request: &RowScan) -> Result<Answer<RowPage>
     };
     // Rows that were read before the volume voted may be without some that it got before it did.
     let mut from = reader.answerer();
-    from.votes &= before.votes && before.incarnation == from.incarnation;
+    from.votes &= before.votes && before.life == from.life;
     Ok(Answer { from, result })
 }

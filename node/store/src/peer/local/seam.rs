@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use sherd_core::id::{Incarnation, ShardId, VolumeId};
+use sherd_core::id::{Life, ShardId, VolumeId};
 use sherd_core::message::call::{RegisterCall, UpkeepCall, VolumeAnswer, VolumeCall};
 use sherd_core::message::{Answer, Result, ShardFileHeader, ShardRange, Target};
 use sherd_volume::read::reader::Reader;
@@ -31,7 +31,7 @@ impl Peer for LocalPeer {
         shard: ShardId,
         target: &Target,
         payload: Vec<Bytes>,
-    ) -> Pending<Incarnation> {
+    ) -> Pending<Life> {
         self.put_packed(volume, shard, target, payload)
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use sherd_core::id::{Incarnation, ShardId, VolumeId};
+use sherd_core::id::{Life, ShardId, VolumeId};
 use sherd_core::message::call::{ShardCall, VolumeAnswer};
 use sherd_core::message::{
     Error, ReadPurpose, ReaderLeases, Result, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
@@ -54,13 +54,12 @@ impl LocalPeer {
         shard: ShardId,
         target: &Target,
         payload: Vec<Bytes>,
-    ) -> Pending<Incarnation> {
+    ) -> Pending<Life> {
         let place = match self.watches.of(volume).transfer() {
             Ok(place) => place,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let (target, life) =
-            (target.clone(), |serving: &ServingVolume| serving.reader.answerer().incarnation);
+        let (target, life) = (target.clone(), |serving: &ServingVolume| serving.reader.answerer().life);
         self.on_log_for(volume, CallLength::Short, life, |done| {
             let done = Completion::new(move |result| {
                 drop(place);

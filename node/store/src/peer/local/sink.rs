@@ -14,7 +14,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use sherd_core::checksum::ShardDigest;
-use sherd_core::id::Incarnation;
+use sherd_core::id::Life;
 use sherd_core::message::{Error, Result, ShardFileHeader};
 use sherd_volume::shard_file::ShardWriter;
 
@@ -69,7 +69,7 @@ struct SinkStep {
 #[derive(Debug)]
 enum SinkWork {
     Append(Vec<Bytes>, Vec<AppendAnswer>),
-    Finish(AnswerSender<Incarnation>, Option<ShardDigest>),
+    Finish(AnswerSender<Life>, Option<ShardDigest>),
 }
 
 /// The answer to an append, and the place of its bytes until then.
@@ -132,7 +132,7 @@ impl SinkStep {
                 left
             }
             SinkWork::Finish(answering, expected) => {
-                let life = serving.reader.answerer().incarnation;
+                let life = serving.reader.answerer().life;
                 let finished = file.and_then(|file| {
                     let mut writer = file.writer(&serving)?;
                     if let Some(expected) = expected {
@@ -316,7 +316,7 @@ impl ShardSink for LocalSink {
         self.expected = Some(digest);
     }
 
-    fn finish(self: Box<Self>) -> Pending<Incarnation> {
+    fn finish(self: Box<Self>) -> Pending<Life> {
         let expected = self.expected;
         let queued =
             self.queue(APPENDS_UNDER_WAY_MAX + 1, |answering| Ok(SinkWork::Finish(answering, expected)));

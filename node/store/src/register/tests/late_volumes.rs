@@ -2,7 +2,7 @@
 
 use futures::FutureExt as _;
 
-use sherd_core::id::{Epoch, Incarnation, Timestamp};
+use sherd_core::id::{Epoch, Life, Timestamp};
 use sherd_core::message::Answer;
 use sherd_core::register::proposer::{PrepareOutcome, PrepareProgress, after_prepare};
 use sherd_core::register::{Answerer, Refusal, Vote};
@@ -82,7 +82,7 @@ async fn a_late_volume_is_waited_for_where_a_vote_is_of_a_life_that_is_over() {
     let registers = gateway.registers();
     let (mut round, late, from) = round(&gateway, &script, Ok(nothing())).await;
     let second = round.set.routes[1].volume;
-    registers.learn(second, &Answerer { incarnation: Incarnation(from.incarnation.0 + 1), ..from.clone() });
+    registers.learn(second, &Answerer { life: Life(from.life.0 + 1), ..from.clone() });
     for _ in 0..2 {
         round.next(registers).await;
     }

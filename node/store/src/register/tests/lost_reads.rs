@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use sherd_core::id::Incarnation;
+use sherd_core::id::Life;
 use sherd_core::message::{Answer, Error};
 use sherd_core::register::Vote;
 use sherd_core::register::proposer::HighestRow;
@@ -185,11 +185,11 @@ async fn a_volume_whose_life_is_over_has_no_vote() {
         registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
         at_rest(&gateway).await;
         let from = script.guarantees(volumes[3]).await.expect("it serves").from;
-        let life = Incarnation(from.incarnation.0 + 1);
+        let life = Life(from.life.0 + 1);
         // The loss of one is named by its peer, that of the other by itself.
         registers.learn(volumes[3], &Answerer { peers: [(volumes[0], life)].into(), ..from.clone() });
         if lives_over == 2 {
-            registers.learn(volumes[1], &Answerer { incarnation: life, peers: [].into(), ..from });
+            registers.learn(volumes[1], &Answerer { life, peers: [].into(), ..from });
         }
         let outcome = registers.change(registers.begin(&key()), plain(2)).await;
         assert_eq!(outcome.is_ok(), lives_over == 1, "three of four are enough: {outcome:?}");

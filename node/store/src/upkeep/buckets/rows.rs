@@ -88,7 +88,7 @@ pub(super) async fn buckets_on(deps: &Deps, route: &VolumeRoute, buckets: &mut B
         deps.registers.learn(route.volume, &from);
         let Ok(page) = answer.result else { return false };
         // A walk counts only if all its pages came from one life of a voting volume.
-        all_there &= from.votes && *life.get_or_insert(from.incarnation) == from.incarnation;
+        all_there &= from.votes && *life.get_or_insert(from.life) == from.life;
         let mut is_last = page.next.is_none();
         // Records of IAM lie one behind the other: the rest of them is not read.
         let ends_in_iam = page.rows.last().is_some_and(|row| iam::is_register(&row.key));

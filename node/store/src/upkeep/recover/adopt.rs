@@ -72,7 +72,7 @@ impl VoterScan {
         let answer = answer.map_err(|error| self.failed(error))?;
         let page = answer.result.map_err(|refusal| self.failed(refusal))?;
         if let Some(before) = &self.from
-            && (before.incarnation != answer.from.incarnation || !answer.from.votes)
+            && (before.life != answer.from.life || !answer.from.votes)
         {
             return Err(self.failed("it began a new life"));
         }

@@ -3,7 +3,7 @@
 
 use tokio::time::Instant;
 
-use sherd_core::id::{Incarnation, Timestamp, VolumeId};
+use sherd_core::id::{Life, Timestamp, VolumeId};
 use sherd_core::message::{Answer, Control};
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::recover::{Barrier, Guarantees, barrier, may_scan, next_life};
@@ -50,11 +50,11 @@ impl RecoveryTry {
     }
 
     /// A life above every one that is known, begun durably on the volume itself.
-    pub(super) async fn begin_life(&mut self, volume: &LocalVolume) -> Result<Incarnation, RecoveryStall> {
+    pub(super) async fn begin_life(&mut self, volume: &LocalVolume) -> Result<Life, RecoveryStall> {
         let known = self.ask_others(|route| route.peer.guarantees(route.volume)).await;
         let own = match volume.serving() {
-            Ok(serving) => serving.reader.answerer().incarnation,
-            Err(_) => Incarnation(0),
+            Ok(serving) => serving.reader.answerer().life,
+            Err(_) => Life(0),
         };
         let life = next_life(self.volume, own, &known, self.quorums, &self.lives)
             .ok_or_else(|| self.too_few(&known))?;
@@ -70,12 +70,12 @@ impl RecoveryTry {
     /// Step 1: P voters durably record the life, and then report.
     pub(super) async fn raise_barrier(
         &mut self,
-        life: Incarnation,
+        life: Life,
         now: Timestamp,
     ) -> Result<(Barrier, Vec<Reply<Guarantees>>), RecoveryStall> {
         let lost = self.volume;
         self.lives.learn(lost, life);
-        let record = Control::RecordIncarnation { volume: lost, incarnation: life };
+        let record = Control::RecordLife { volume: lost, life };
         let mut reports = self.ask_others(|route| route.peer.control(route.volume, record.clone())).await;
         reports.retain(|reply| reply.from.votes && reply.result.is_ok());
         let is_far = |reply: &Reply<Guarantees>| {

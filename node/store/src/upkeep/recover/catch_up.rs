@@ -10,7 +10,7 @@ use futures::future::join_all;
 use futures::{StreamExt, stream};
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, VolumeId};
+use sherd_core::id::{Ballot, Life, RegisterKey, Sequence, VolumeId};
 use sherd_core::message::{RowPage, RowScan};
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_volume::request::Op;
@@ -80,12 +80,12 @@ impl PeerComparer {
         &self,
         volume: VolumeId,
         route: &VolumeRoute,
-        noted: Option<(Incarnation, Sequence)>,
+        noted: Option<(Life, Sequence)>,
     ) -> Result<(), String> {
         let now = self.position_of_voter(route).await?;
         // A peer without a note, or in another life than its note's, is compared as a whole: sequences count
         // within one life.
-        let noted = noted.filter(|(life, _)| *life == now.incarnation);
+        let noted = noted.filter(|(life, _)| *life == now.life);
         let (since, until) = (noted.map_or(Sequence(0), |(_, durable)| durable), now.durable);
         if since >= until {
             return Ok(());
@@ -100,7 +100,7 @@ impl PeerComparer {
                 limit: COMPARE_PAGE,
                 want_value: false,
             };
-            let page = self.changed_rows(route, &request, now.incarnation).await?;
+            let page = self.changed_rows(route, &request, now.life).await?;
             let keys = page.rows.into_iter().map(|row| row.key);
             let mut compared =
                 stream::iter(keys).map(|key| self.compare(volume, key)).buffer_unordered(KEYS_AT_ONCE);
@@ -140,12 +140,12 @@ impl PeerComparer {
         &self,
         route: &VolumeRoute,
         request: &RowScan,
-        life: Incarnation,
+        life: Life,
     ) -> Result<RowPage, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {
             let failed = match ask(route.peer.rows(route.volume, request), PAGE_PATIENCE).await {
-                Ok(answer) if answer.from.incarnation != life => {
+                Ok(answer) if answer.from.life != life => {
                     return Err(format!("volume {} began another life", route.volume));
                 }
                 Ok(answer) if !answer.from.votes => format!("volume {} does not vote", route.volume),
@@ -189,12 +189,12 @@ pub(crate) async fn peer_positions(deps: &Deps, volume: VolumeId) -> PeerPositio
 /// The caller queued all rows that the volume missed up to there.
 pub(crate) fn note_peers(volume: &LocalVolume, opening: u32, peers: &PeerPositions) {
     for (peer, position) in peers.iter().copied() {
-        let Position { incarnation, durable, .. } = position;
+        let Position { life, durable, .. } = position;
         let Ok(serving) = volume.serving() else { return };
         let known = serving.reader.peers();
         let known = known.iter().find(|(known, _)| *known == peer).map(|(_, known)| *known);
-        let is_old = |(life, noted): (Incarnation, Sequence)| {
-            life == incarnation && durable.0 < noted.0.saturating_add(NOTE_RECORDS)
+        let is_old = |(noted_life, noted): (Life, Sequence)| {
+            noted_life == life && durable.0 < noted.0.saturating_add(NOTE_RECORDS)
         };
         // A note is a record itself: if every note made the peers take note, they never rested.
         if known.is_some_and(is_old) {

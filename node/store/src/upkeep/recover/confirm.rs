@@ -257,9 +257,9 @@ fn asker_of(volume: VolumeId, serving: &ServingVolume) -> Option<Asker> {
 fn declare_lost(volume: &LocalVolume, serving: &Arc<ServingVolume>, remembered: Position) {
     let own = serving.reader.openings();
     let count = own.openings().len();
-    let began = own.began().map_or_else(|| format!("life {}", own.incarnation.0), |began| began.to_string());
+    let began = own.began().map_or_else(|| format!("life {}", own.life.0), |began| began.to_string());
     let reason =
         format!("its peers remember {remembered}; its log names {count} openings, and was at {began}");
     tracing::error!(volume = %volume.id(), path = %volume.path().display(), reason, "volume has lost state");
-    volume.declare_lost(serving, &reason, remembered.incarnation);
+    volume.declare_lost(serving, &reason, remembered.life);
 }

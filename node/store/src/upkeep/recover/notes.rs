@@ -88,7 +88,7 @@ mod tests {
     use crate::upkeep::recover::limits::NOTE_EVERY;
     use std::sync::Arc;
 
-    use sherd_core::id::{BucketId, Incarnation, ObjectKey, RegisterKey, Sequence, VolumeId};
+    use sherd_core::id::{BucketId, Life, ObjectKey, RegisterKey, Sequence, VolumeId};
     use sherd_core::register::position::OpeningId;
 
     use super::*;
@@ -123,8 +123,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn peers_are_noted_where_they_were_when_nobody_says_any_more_what_was_missed() {
         let at = |durable| {
-            let (incarnation, opening) = (Incarnation(1), OpeningId(1));
-            vec![(VolumeId([1; 16]), Position { incarnation, opening, durable: Sequence(durable) })]
+            let (life, opening) = (Life(1), OpeningId(1));
+            vec![(VolumeId([1; 16]), Position { life, opening, durable: Sequence(durable) })]
         };
         let (mut notes, (damage, reports)) = (Notes::default(), Damage::channel());
         let counts = Arc::clone(damage.counts());

@@ -58,7 +58,7 @@ async fn read_all(route: &VolumeRoute, all: &Mutex<VoterSeals>) -> Result<Answer
         let page = route.peer.seals(route.volume, after, SEALS_PAGE_MAX);
         let Answer { from, result } = ask(page, VOLUME_PATIENCE).await.map_err(|error| error.to_string())?;
         let page = result.map_err(|refusal| refusal.to_string())?;
-        if !from.votes || before.as_ref().is_some_and(|before| before.incarnation != from.incarnation) {
+        if !from.votes || before.as_ref().is_some_and(|before| before.life != from.life) {
             return Err("it began a new life, or does not vote".to_owned());
         }
         let Some(last) = page.last().map(|(bucket, _)| *bucket) else { return Ok(from) };

@@ -91,8 +91,8 @@ async fn a_volume_that_was_rolled_back_is_recovered_whatever_it_wrote_before_its
         std::fs::rename(paths[other].with_extension("away"), &paths[other]).expect("moved back");
     }
     node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
-    let life = volume.serving().expect("it serves").reader.answerer().incarnation;
-    assert!(life > told.incarnation, "it has lost state, and was recovered");
+    let life = volume.serving().expect("it serves").reader.answerer().life;
+    assert!(life > told.life, "it has lost state, and was recovered");
     for name in ["a", "b", "c"] {
         let rows = rows_of(&node.workers.deps, &node.register(name).await).await;
         let newest = rows.held.iter().map(|(_, ballot, _)| *ballot).max();
@@ -234,7 +234,7 @@ async fn cut_short(directories: &Directories, lost: &[usize]) {
     let node = directories.start().await;
     for n in lost {
         let volume = Arc::clone(&node.volumes.all()[*n]);
-        volume.adopt(sherd_core::id::Incarnation(2)).await.expect("adopted");
+        volume.adopt(sherd_core::id::Life(2)).await.expect("adopted");
         node.wait_for(volume.id(), |state| *state == VolumeState::Recovering).await;
     }
     node.close().await;

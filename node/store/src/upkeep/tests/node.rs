@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use futures::future::{Either, select};
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{BucketId, ChangeId, Incarnation, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{BucketId, ChangeId, Life, RegisterKey, ShardId, VolumeId};
 use sherd_core::message::Control;
 use sherd_core::placement;
 use sherd_core::record::{Attributes, Body, DataRef, ObjectTags, State, VersionKind};
@@ -235,8 +235,8 @@ impl Node {
     /// is back after it was replaced.
     pub(crate) async fn outlive(&self, volume: VolumeId) {
         let set = self.workers.deps.set_with(volume).expect("it is in a set");
-        let life = self.local(volume).serving().expect("it serves").reader.answerer().incarnation;
-        let record = Control::RecordIncarnation { volume, incarnation: Incarnation(life.0 + 1) };
+        let life = self.local(volume).serving().expect("it serves").reader.answerer().life;
+        let record = Control::RecordLife { volume, life: Life(life.0 + 1) };
         for route in set.routes.iter().filter(|route| route.volume != volume) {
             let recorded = route.peer.control(route.volume, record.clone()).await.expect("it serves");
             assert!(recorded.result.is_ok());

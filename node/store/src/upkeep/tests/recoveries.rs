@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{Incarnation, NodeId, RegisterKey, Sequence};
+use sherd_core::id::{Life, NodeId, RegisterKey, Sequence};
 use sherd_core::message::{RowScan, ValueLimit};
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal};
@@ -59,7 +59,7 @@ async fn an_empty_directory_waits_for_its_disk() {
     std::fs::remove_dir(volume.path()).expect("nothing was made in it");
     std::fs::rename(&away, volume.path()).expect("moved back");
     node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
-    assert_eq!(volume.serving().expect("online").reader.answerer().incarnation.0, 1);
+    assert_eq!(volume.serving().expect("online").reader.answerer().life.0, 1);
     upkeep.stop().await;
     node.close().await;
 }
@@ -75,7 +75,7 @@ async fn a_disk_that_comes_back_after_its_volume_was_rebuilt_is_recovered() {
         let volume = Arc::clone(&volume);
         move |state: &VolumeState| {
             *state == VolumeState::Online
-                && volume.serving().is_ok_and(|serving| serving.reader.answerer().incarnation.0 >= life)
+                && volume.serving().is_ok_and(|serving| serving.reader.answerer().life.0 >= life)
         }
     };
     let away = volume.path().with_extension("away");
@@ -189,8 +189,8 @@ async fn a_volume_that_was_away_is_compared_as_a_whole_with_peers_that_were_rebu
     let serving = volume.serving().expect("it serves");
     for peer in node.volumes.all().iter().filter(|peer| peer.id() != volume.id()) {
         // Notes of earlier lives reach further than the peers' logs of the present ones.
-        let (incarnation, opening) = (Incarnation(0), OpeningId(1));
-        let position = Position { incarnation, opening, durable: Sequence(1 << 20) };
+        let (life, opening) = (Life(0), OpeningId(1));
+        let position = Position { life, opening, durable: Sequence(1 << 20) };
         let noted = serving.submit(Op::PeerSeen { volume: peer.id(), position });
         assert!(noted.is_ok());
     }
@@ -258,7 +258,7 @@ async fn a_peer_that_is_away_for_a_moment_is_compared_further_and_one_in_another
     let register = node.register("a").await;
     let route = node.workers.deps.cluster.set_of(&register).routes[1].clone();
     let volume = node.volumes.get(route.volume).expect("a volume of this node");
-    let life = volume.serving().expect("it serves").reader.answerer().incarnation;
+    let life = volume.serving().expect("it serves").reader.answerer().life;
     let request = RowScan::all(node.workers.deps.cluster.epoch(), None, 10);
     node.on_all_volumes(&RegisterKey::bucket(key_of("bucket"))).await;
     node.take_away(volume.id()).await;
@@ -268,7 +268,7 @@ async fn a_peer_that_is_away_for_a_moment_is_compared_further_and_one_in_another
     };
     let (page, ()) = tokio::join!(node.workers.follower.comparer.changed_rows(&route, &request, life), back);
     assert_eq!(page.map(|page| page.rows.len()), Ok(1), "the bucket");
-    let other = node.workers.follower.comparer.changed_rows(&route, &request, Incarnation(life.0 + 1)).await;
+    let other = node.workers.follower.comparer.changed_rows(&route, &request, Life(life.0 + 1)).await;
     assert!(other.is_err_and(|reason| reason.contains("another life")));
     node.close().await;
 }
@@ -316,7 +316,7 @@ async fn a_wiped_volume_is_adopted_recovered_and_votes_with_its_shards() {
     node.workers.follower.recovery.recover(&volume).await.expect("recovered");
     node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
     let serving = volume.serving().expect("online");
-    assert_eq!(serving.reader.answerer().incarnation.0, 2);
+    assert_eq!(serving.reader.answerer().life.0, 2);
     assert!(serving.reader.answerer().votes);
     node.workers.follower.shards.rebuild_shards(volume.id()).await.expect("shards are rebuilt");
 
@@ -462,7 +462,7 @@ async fn empty_directories_are_filled_by_time_only_from_enough_data() {
         for volume in &lost {
             node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
         }
-        let life = |volume: &LocalVolume| volume.serving().expect("online").reader.answerer().incarnation.0;
+        let life = |volume: &LocalVolume| volume.serving().expect("online").reader.answerer().life.0;
         assert_eq!(life(back), 1, "it has what it had");
         assert!(lost[1..].iter().all(|volume| life(volume) >= 2), "rebuilt");
         upkeep.stop().await;
@@ -604,7 +604,7 @@ async fn a_recovery_that_a_restart_cut_short_is_done_again() {
 
     let node = directories.start().await;
     let volume = Arc::clone(&node.volumes.all()[3]);
-    volume.adopt(sherd_core::id::Incarnation(2)).await.expect("adopted");
+    volume.adopt(sherd_core::id::Life(2)).await.expect("adopted");
     node.wait_for(volume.id(), |state| *state == VolumeState::Recovering).await;
     node.close().await;
 
@@ -614,7 +614,7 @@ async fn a_recovery_that_a_restart_cut_short_is_done_again() {
     let upkeep = follow(&node.workers);
     node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
     upkeep.stop().await;
-    assert!(volume.serving().expect("online").reader.answerer().incarnation.0 > 2, "a life of its own");
+    assert!(volume.serving().expect("online").reader.answerer().life.0 > 2, "a life of its own");
     let register = node.register("a").await;
     assert!(rows_of(&node.workers.deps, &register).await.are_same());
     node.close().await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use sherd_core::id::{BucketId, ChangeId, Incarnation, ProposerId, Timestamp};
+use sherd_core::id::{BucketId, ChangeId, Life, ProposerId, Timestamp};
 use sherd_core::limits::SEALS_PAGE_MAX;
 use sherd_core::message::{Answer, Control, Error};
 use sherd_core::register::recover::Guarantees;
@@ -85,7 +85,7 @@ async fn a_rebuilt_volume_has_the_seals_of_its_voters_before_it_stores_anything(
     let (controls, pages, rebuilt) = (Arc::clone(&asked), Arc::clone(&asked), Arc::clone(&volume));
     says(&script.controls, move |_, control| {
         controls.lock().push(match control {
-            Control::RecordIncarnation { .. } => Asked::Record,
+            Control::RecordLife { .. } => Asked::Record,
             Control::TakeGuarantees { .. } => {
                 assert_eq!(sealed(&rebuilt), BTreeSet::new());
                 Asked::Take
@@ -129,7 +129,7 @@ async fn a_volume_takes_nothing_over_while_the_seals_of_a_voter_cannot_be_read_t
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     let from = script.position(node.volumes.all()[1].id()).await.expect("it serves");
     let mut another_life = from.clone();
-    another_life.incarnation = Incarnation(from.incarnation.0 + 1);
+    another_life.life = Life(from.life.0 + 1);
     let mut recovering = from;
     recovering.votes = false;
     let empty = |from| Ok(Answer { from, result: Ok(Vec::new()) });

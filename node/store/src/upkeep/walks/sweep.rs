@@ -396,14 +396,14 @@ fn is_behind(votes: &[Reply<Vote>], ballot: Ballot) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sherd_core::id::{Incarnation, ProposerId, Sequence, VolumeId};
+    use sherd_core::id::{Life, ProposerId, Sequence, VolumeId};
     use sherd_core::register::position::OpeningId;
     use sherd_core::register::{Answerer, Row, RowHead};
 
     fn vote(n: u8, time: Option<u64>) -> Reply<Vote> {
         let ballot = |time| Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) };
         let from = Answerer {
-            incarnation: Incarnation(1),
+            life: Life(1),
             votes: true,
             peers: [].into(),
             opening: OpeningId::NONE,

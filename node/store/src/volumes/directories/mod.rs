@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use sherd_core::env::Rng;
 use sherd_core::erasure::Geometry;
-use sherd_core::id::{ClusterId, Incarnation, NodeId, VolumeId};
+use sherd_core::id::{ClusterId, Life, NodeId, VolumeId};
 use sherd_core::topology::{
     FormError, FormationWarning, FormedTopology, GeometryRequest, PoolNode, Set, Topology,
 };
@@ -399,7 +399,7 @@ fn complete(
             let new = NewVolume {
                 cluster: topology.cluster(),
                 volume: *volume,
-                incarnation: Incarnation(1),
+                life: Life(1),
                 phase: Phase::Forming,
                 lost: None,
             };

@@ -129,7 +129,7 @@ async fn a_volume_that_hangs_while_it_is_adopted_is_offline_until_it_does_not() 
     let (held, until) = hold(Arc::clone(&lock));
     let adopting = tokio::spawn({
         let volume = Arc::clone(&volume);
-        async move { volume.adopt(Incarnation(2)).await }
+        async move { volume.adopt(Life(2)).await }
     });
     let hangs = async {
         while !matches!(volume.state(), VolumeState::Offline { .. }) {

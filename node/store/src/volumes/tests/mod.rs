@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 
 use sherd_core::id::{
-    BucketId, DataId, Epoch, Incarnation, ObjectKey, ProposerId, RegisterKey, Sequence, ShardId, Slot,
-    Timestamp,
+    BucketId, DataId, Epoch, Life, ObjectKey, ProposerId, RegisterKey, Sequence, ShardId, Slot, Timestamp,
 };
 use sherd_core::message;
 use sherd_core::message::{ShardFileHeader, Target};
@@ -388,13 +387,13 @@ async fn a_volume_whose_keeper_panics_at_each_look_is_closed_and_takes_other_ord
     let confirmed = tokio::time::timeout(DEADLINE, volume.confirm(&serving)).await;
     assert!(matches!(confirmed, Ok(Err(message::Error::Unreachable { .. }))), "{confirmed:?}");
     drop(serving);
-    lost.declare_lost(&lost.serving().expect("open"), "rolled back", Incarnation(4));
+    lost.declare_lost(&lost.serving().expect("open"), "rolled back", Life(4));
     for volume in [&volume, &lost] {
         assert_eq!(tokio::time::timeout(DEADLINE, keeper_is_through(volume)).await, Ok(()));
     }
     assert!(volume.serving().is_ok(), "it serves as long as it can");
     assert!(matches!(lost.state(), VolumeState::Offline { .. }), "{:?}", lost.state());
-    assert_eq!(identity(&disk, "/data/b"), (Incarnation(5), Some("rolled back".to_owned())));
+    assert_eq!(identity(&disk, "/data/b"), (Life(5), Some("rolled back".to_owned())));
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
     assert_eq!([volume.state(), lost.state()], [VolumeState::Closed, VolumeState::Closed]);
 }
@@ -499,13 +498,13 @@ fn only_ordered() -> Pace {
 
 /// Waits until the keeper has carried out all its orders.
 async fn keeper_is_through(volume: &LocalVolume) {
-    let adopted = volume.adopt(Incarnation(1)).await;
+    let adopted = volume.adopt(Life(1)).await;
     assert!(matches!(adopted, Err(AdoptError::NotVacant { .. })), "{adopted:?}");
 }
 
-fn identity(disk: &FaultyDisk, directory: &str) -> (Incarnation, Option<String>) {
+fn identity(disk: &FaultyDisk, directory: &str) -> (Life, Option<String>) {
     let identity = identity_of(disk, Path::new(directory)).expect("a volume");
-    (identity.incarnation, identity.lost)
+    (identity.life, identity.lost)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -514,18 +513,18 @@ async fn a_loss_is_noted_in_the_directory_of_the_opening_that_has_it() {
     let volumes = start_unconfirmed(&disk, only_ordered()).await;
     let volume = Arc::clone(&volumes.all()[0]);
     let opening = volume.serving().expect("open");
-    volume.declare_lost(&opening, "rolled back", Incarnation(4));
+    volume.declare_lost(&opening, "rolled back", Life(4));
     keeper_is_through(&volume).await;
     // The reader of the opening has the lock, and no other process.
     let state = volume.state();
     assert!(matches!(&state, VolumeState::Offline { reason } if reason == "rolled back"), "{state:?}");
-    assert_eq!(identity(&disk, "/data/a"), (Incarnation(5), Some("rolled back".to_owned())));
+    assert_eq!(identity(&disk, "/data/a"), (Life(5), Some("rolled back".to_owned())));
     drop(opening);
     while volume.state() != VolumeState::Recovering {
         volume.look();
         keeper_is_through(&volume).await;
     }
-    assert_eq!(volume.status().open.expect("open").incarnation, Incarnation(5));
+    assert_eq!(volume.status().open.expect("open").life, Life(5));
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }
 
@@ -548,7 +547,7 @@ async fn a_slow_upload_does_not_keep_a_volume_from_being_opened_again() {
     let mut upload = peer.create_shard(volume.id(), &Target::new(key, Slot(0), Epoch::FIRST), header, false);
     let piece = || vec![Bytes::from(vec![7; 100_000])];
     upload.append(piece()).await.expect("the volume is open");
-    volume.declare_lost(&volume.serving().expect("open"), "rolled back", Incarnation(4));
+    volume.declare_lost(&volume.serving().expect("open"), "rolled back", Life(4));
     let opened_again = async {
         while volume.state() != VolumeState::Recovering {
             volume.look();
@@ -567,21 +566,21 @@ async fn a_loss_is_not_noted_of_another_opening_nor_in_another_directory() {
     let disk = new_disk();
     let volumes = start_unconfirmed(&disk, only_ordered()).await;
     let [volume, other] = [0, 1].map(|n| Arc::clone(&volumes.all()[n]));
-    volume.declare_lost(&other.serving().expect("open"), "rolled back", Incarnation(4));
+    volume.declare_lost(&other.serving().expect("open"), "rolled back", Life(4));
     keeper_is_through(&volume).await;
     assert!(matches!(volume.state(), VolumeState::Unconfirmed { .. }), "{:?}", volume.state());
-    assert_eq!(identity(&disk, "/data/a"), (Incarnation(1), None));
+    assert_eq!(identity(&disk, "/data/a"), (Life(1), None));
 
     // Another cluster's volume is in its place when the loss is declared.
     let opening = volume.serving().expect("open");
     disk.rename(Path::new("/data/a"), Path::new("/data/kept")).expect("renamed");
     form(&disk, &["/data/a"]);
     let before = identity(&disk, "/data/a");
-    volume.declare_lost(&opening, "rolled back", Incarnation(4));
+    volume.declare_lost(&opening, "rolled back", Life(4));
     volume.look();
     keeper_is_through(&volume).await;
     assert_eq!(identity(&disk, "/data/a"), before);
-    assert_eq!(identity(&disk, "/data/kept"), (Incarnation(1), None), "its peers tell when it is back");
+    assert_eq!(identity(&disk, "/data/kept"), (Life(1), None), "its peers tell when it is back");
     assert!(matches!(volume.state(), VolumeState::Offline { .. }), "{:?}", volume.state());
     drop(opening);
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
@@ -634,6 +633,6 @@ async fn the_remains_of_a_volume_are_adopted_when_their_removal_has_ended() {
     assert!(matches!(looked().await, VolumeState::Offline { .. }), "the last one went just now");
     clock.0.fetch_add(10_000_000, Ordering::Relaxed);
     let_go(&disk, path);
-    volume.adopt(Incarnation(2)).await.expect("it is no longer changed");
+    volume.adopt(Life(2)).await.expect("it is no longer changed");
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use bytes::Bytes;
 use sherd_core::codec::DecodeError;
 use sherd_core::id::{
-    BucketId, Incarnation, ObjectKey, PartKey, ProposerId, RegisterKey, Timestamp, UploadId, VolumeId,
+    BucketId, Life, ObjectKey, PartKey, ProposerId, RegisterKey, Timestamp, UploadId, VolumeId,
 };
 use sherd_core::limits::HASH_BLOCK_BYTES;
 
@@ -99,7 +99,7 @@ fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<Fai
     let identity = Identity {
         cluster: CLUSTER,
         volume: VolumeId([1; 16]),
-        incarnation: Incarnation(1),
+        life: Life(1),
         phase: Phase::Formed,
         topology: None,
         failed: None,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use sherd_core::id::{Incarnation, ObjectKey};
+use sherd_core::id::{Life, ObjectKey};
 use sherd_core::message;
 use sherd_core::message::{
     Answer, LIST_PASSED_MAX, ListPage, ListScan, ListedRow, ScannedRow, behind, behind_prefix,
@@ -123,7 +123,7 @@ impl SetScan {
             };
             self.registers.learn(volume, &answer.from);
             match answer.result {
-                Ok(page) if answer.from.votes => self.take(index, answer.from.incarnation, page),
+                Ok(page) if answer.from.votes => self.take(index, answer.from.life, page),
                 Err(Refusal::Sealed) => {
                     self.met_seal = true;
                     self.replace(index)?;
@@ -169,7 +169,7 @@ impl SetScan {
 
     /// Takes a page, but for the names that the listing has passed: a volume may have been asked for them
     /// before.
-    fn take(&mut self, index: usize, life: Incarnation, page: ListPage) {
+    fn take(&mut self, index: usize, life: Life, page: ListPage) {
         let passed =
             |listed: &ListedRow| self.passed.as_ref().is_some_and(|passed| name_of(listed) <= &passed[..]);
         let up_to = page.next.as_ref().and_then(|next| name_before(next, page.entries.last()));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use sherd_core::id::Incarnation;
+use sherd_core::id::Life;
 use sherd_core::message::{ListedRow, ScannedRow};
 
 /// The scan of one volume.
@@ -21,7 +21,7 @@ pub(super) struct VolumeScan {
     /// Rows that it passed because no listing shows them.
     pub(super) passed_rows: u64,
     /// In which life the volume answered.
-    pub(super) life: Option<Incarnation>,
+    pub(super) life: Option<Life>,
 }
 
 impl VolumeScan {

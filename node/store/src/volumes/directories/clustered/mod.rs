@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sherd_core::env::Rng;
-use sherd_core::id::{ClusterId, Incarnation, NodeId, VolumeId};
+use sherd_core::id::{ClusterId, Life, NodeId, VolumeId};
 use sherd_core::topology::{FormedTopology, PoolNode, Topology, node_id};
 use sherd_volume::disk::Disk;
 use sherd_volume::error::OpenError;
@@ -119,13 +119,8 @@ pub fn make_ids(config: &ClusterFormationConfig, rng: &dyn Rng) -> Result<Vec<Vo
             make_directory(&**disk, path)?;
         }
         let volume = VolumeId(rng.next_id());
-        let new = NewVolume {
-            cluster: config.cluster,
-            volume,
-            incarnation: Incarnation(1),
-            phase: Phase::Forming,
-            lost: None,
-        };
+        let new =
+            NewVolume { cluster: config.cluster, volume, life: Life(1), phase: Phase::Forming, lost: None };
         create(disk, path, new)?;
         ids.push(volume);
     }
