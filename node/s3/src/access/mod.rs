@@ -149,11 +149,6 @@ impl Access {
         self.origin.source
     }
 
-    /// When the request was admitted, in milliseconds since the Unix epoch.
-    pub(crate) const fn asked_ms(&self) -> u64 {
-        self.origin.asked_ms
-    }
-
     /// Whether it is root that asks.
     pub(crate) fn is_roots(&self) -> bool {
         matches!(**self.origin.caller.identity(), Identity::Root)

@@ -1,13 +1,24 @@
-//! A request that was admitted, with a form or without, and the claims of its head about its body.
+//! The states of a request on its way to its operation, and the claims of its head about its body.
+//!
+//! ```text
+//! AddressedRequest -> ProvenRequest -> AdmittedRequest -> Request
+//! ```
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
+use http::request::Parts;
 use sherd_core::limits::PUT_BYTES_MAX;
+use sherd_core::record::Tag;
 use sherd_core::register::call::ClientCall;
+use sherd_front::callers::{Caller, Proof};
+use sherd_front::source::Source;
+use sherd_signature::frames::FrameSigner;
+use sherd_signature::payload::PayloadForm;
 use sherd_signature::query::Query;
 use sherd_store::machine::budget::Share;
 
@@ -16,6 +27,7 @@ use crate::head::columns::{BodyUse, Columns};
 use crate::operation::Operation;
 use crate::request::{RequestBody, Target};
 
+use super::address::{Address, BadAddress};
 use super::body::BodyOutcome;
 use super::checksum::DeclaredChecksum;
 use super::code::Code;
@@ -26,27 +38,72 @@ use super::refusal::Refusal;
 /// The header with the length of a body without its frames.
 pub(super) const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
 
-/// A request that was admitted, and where to look for what became of its body.
-pub(super) struct AdmittedRequest<'a> {
-    pub(super) headers: HeaderMap,
+/// A request whose address was read, before anything of it is judged.
+pub(super) struct AddressedRequest<B> {
+    pub(super) proof: Proof,
+    pub(super) parts: Parts,
+    pub(super) address: Result<Address, BadAddress>,
+    pub(super) body: B,
+}
+
+/// A request whose operation is named and whose caller is proven.
+pub(super) struct ProvenRequest<'a> {
     pub(super) operation: Operation,
-    /// The bucket or object that it addresses, or what is wrong with the name.
-    pub(super) target: Result<Target, Refusal>,
+    /// The headers, with those that a presigned URL carries in its query, or that the fields of a form give.
+    pub(super) headers: HeaderMap,
     pub(super) query: Query<'a>,
-    /// The rights of its caller, which cover the operation.
-    pub(super) access: Access,
+    /// The bucket or object of the address, or the fault of its name.
+    pub(super) target: Result<Target, Refusal>,
+    pub(super) caller: Caller,
+    pub(super) source: Source,
+    /// When it was proven, in milliseconds since the Unix epoch.
+    pub(super) asked_ms: u64,
+    pub(super) payload: PayloadForm,
+    /// The signer of the frames of its body, where they are signed.
+    pub(super) frames: Option<FrameSigner>,
     /// The call that it is a sending of, where its signature vouches for that.
     pub(super) call: Option<ClientCall>,
-    pub(super) checksum: DeclaredChecksum,
-    pub(super) md5: Option<[u8; 16]>,
-    /// Bytes of its body, without frames.
-    pub(super) length: u64,
+    pub(super) form: Option<Box<ProvenForm>>,
+}
+
+impl ProvenRequest<'_> {
+    /// The columns of its operation.
+    pub(super) fn columns(&self) -> &'static Columns {
+        self.operation.columns()
+    }
+}
+
+/// The fields of a form whose caller is proven.
+pub(super) struct ProvenForm {
+    /// Fields that no header stands for.
+    pub(super) request: FormRequest,
+    /// The tags that it gives.
+    pub(super) tags: Vec<Tag>,
+    /// The sizes that its policy allows its file.
+    pub(super) sizes: RangeInclusive<u64>,
+    /// The fault of its key, which is answered behind those of the file.
+    pub(super) key: Result<(), Refusal>,
+}
+
+/// A body that was taken in, or that its operation reads.
+pub(super) struct TakenBody {
     pub(super) body: RequestBody,
-    /// Its fields without a header of their own, where it is a form.
-    pub(super) form: Option<Box<FormRequest>>,
+    /// The outcome of reading it, where there is something to be read.
     pub(super) outcome: Option<Arc<BodyOutcome>>,
-    /// Room for its document, or its list.
+    /// Room for the document, or for the list that is answered.
     pub(super) room: Option<Share>,
+    /// Bytes without frames.
+    pub(super) length: u64,
+    pub(super) md5: Option<[u8; 16]>,
+}
+
+/// A request that was admitted: proven, judged by its head, with its body taken in.
+pub(super) struct AdmittedRequest<'a> {
+    pub(super) proven: ProvenRequest<'a>,
+    /// The rights of its caller, which cover the operation.
+    pub(super) access: Access,
+    pub(super) checksum: DeclaredChecksum,
+    pub(super) taken: TakenBody,
 }
 
 /// The length of the body without its frames; nothing when none is declared.

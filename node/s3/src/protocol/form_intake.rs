@@ -1,5 +1,5 @@
-//! Admits a form that a browser uploads. Its signature, its policy and the headers of its object are fields
-//! in its body, which is read up to the file first.
+//! Takes in and proves a form that a browser uploads. Its signature, its policy and the headers of its object
+//! are fields in its body, which is read up to the file first.
 //!
 //! ```text
 //! head -> fields, at most 20 KB -> signature -> policy -> headers of a PUT -> the file, streamed
@@ -21,18 +21,18 @@ use sherd_front::unproven::UnprovenCrowd;
 use sherd_front::verifier::form::VerifiedForm;
 use sherd_signature::error::AuthError;
 use sherd_signature::form_fields::FormFields;
+use sherd_signature::payload::PayloadForm;
 use sherd_signature::post_policy::PostPolicy;
 use sherd_signature::query::Query;
 use sherd_store::observe::trace;
 
 use super::acl::UnsupportedAcl;
 use super::address::{Address, BadAddress, Level};
-use super::admitted::{AdmittedRequest, check_length, declared_length, declared_md5};
+use super::admitted::{ProvenForm, ProvenRequest, TakenBody, check_length, declared_length, declared_md5};
 use super::audited;
 use super::auth_refusal::missing_field;
-use super::authorize::{AskedOperation, target_of};
 use super::body::form_file::{FormBody, FormFile};
-use super::body::{BodyArrival, BodyError, CheckedBody, TransportError};
+use super::body::{BodyArrival, BodyError, BodyOutcome, CheckedBody, TransportError};
 use super::code::Code;
 use super::feature;
 use super::form::FormError;
@@ -40,8 +40,10 @@ use super::form::fields;
 use super::form::parser::Delimiter;
 use super::form::prelude::FileStart;
 use super::form::request::FormRequest;
-use super::inner::Inner;
+use super::intake::Intake;
+use super::judge::target_of;
 use super::limits::FORM_REST_BYTES_MAX;
+use super::prove::Prover;
 use super::refusal::Refusal;
 use crate::head::columns::Columns;
 use crate::header::tagging;
@@ -52,29 +54,68 @@ use crate::request::RequestBody;
 const END: &[u8] = b"--\r\n";
 /// The type of a form.
 const FORM: &[u8] = b"multipart/form-data";
+/// The sizes of a file that no policy bounds.
+const ANY_SIZE: RangeInclusive<u64> = 0..=PUT_BYTES_MAX;
 /// Headers of the request that would say something of the object, which its fields do.
 const OF_OBJECT: [&str; 6] =
     ["x-amz-acl", "x-amz-meta-", "x-amz-checksum-", "x-amz-storage-class", "x-amz-tagging", "content-md5"];
 /// Headers, and fields of their names, that would change what a PUT does and that forms do not have.
 const OF_OTHER_WRITES: [&str; 3] = ["if-match", "if-none-match", "x-amz-copy-source"];
 
-impl Inner {
-    /// Admits or refuses a form.
-    pub(super) async fn admit_form<'a, B>(
+/// A form whose fields arrived, and whose file comes.
+pub(super) struct ArrivedForm<B> {
+    start: FileStart,
+    file: FormFile<B>,
+    outcome: Arc<BodyOutcome>,
+    /// Bytes of the whole form, and of its end where nothing follows the file.
+    length: u64,
+    end_bytes: u64,
+}
+
+impl<B> ArrivedForm<B>
+where
+    B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
+    B::Error: Into<TransportError>,
+{
+    /// The file as a body, once the caller is proven and judged.
+    ///
+    /// # Errors
+    /// The refusal of a digest, of a file that is too large, and of the form's key.
+    pub(super) fn into_body(self, request: &ProvenRequest<'_>) -> Result<TakenBody, Refusal> {
+        let Self { start, file, outcome, length, end_bytes } = self;
+        let md5 = declared_md5(&request.headers)?;
+        let (sizes, key) = match request.form.as_deref() {
+            Some(proven) => (proven.sizes.clone(), proven.key.clone()),
+            None => (ANY_SIZE, Ok(())),
+        };
+        // Bytes of the file if nothing but the end of the form follows it.
+        let expected = length.saturating_sub(start.prelude_bytes + end_bytes);
+        let max = (*sizes.end()).min(PUT_BYTES_MAX);
+        if expected.saturating_sub(FORM_REST_BYTES_MAX) > max {
+            let error = FormError::FileTooLarge { size: expected, max };
+            return Err(Refusal::from(&BodyError::from(error)));
+        }
+        key?;
+        let body = RequestBody::Stream(file.bounded(*sizes.start()..=max, expected).boxed());
+        Ok(TakenBody { body, outcome: Some(outcome), room: None, length: expected.min(max), md5 })
+    }
+}
+
+impl Intake {
+    /// Takes the fields of a form in.
+    ///
+    /// # Errors
+    /// The refusal of a head or of fields that no form has, and of those that come too slowly.
+    pub(super) async fn take_fields<B>(
         &self,
-        operation: Operation,
+        columns: &Columns,
         head: &Parts,
         body: B,
-        query: Query<'a>,
-        address: Address,
-    ) -> Result<AdmittedRequest<'a>, Refusal>
+    ) -> Result<ArrivedForm<B>, Refusal>
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
     {
-        let columns = operation.columns();
-        trace::name_operation(operation.name());
-        tracing::Span::current().record("operation", operation.name());
         let delimiter = delimiter_of(&head.headers)?;
         let length = declared_length(&head.headers, false)?;
         let length = length.ok_or_else(|| Refusal::new(Code::MissingContentLength))?;
@@ -83,60 +124,7 @@ impl Inner {
         let body = CheckedBody::new(body, BodyArrival::Plain(None), length, self.timeouts());
         let outcome = body.outcome();
         let (start, file) = self.fields_of(FormBody::new(body, delimiter), head).await?;
-        let fields = &start.fields;
-        let key = fields.get("key").ok_or_else(|| missing_field("key"))?;
-        audited::name_key(&head.extensions, key);
-        let verified = self.verifier.verify_form(fields, Source::of(&head.extensions).address).await;
-        audited::name_caller(&head.extensions, verified.as_ref().map(|verified| &verified.caller));
-        let VerifiedForm { caller, policy } = verified.map_err(refused)?;
-        outcome.hold(caller.revocation());
-        if head.headers.contains_key(AUTHORIZATION) {
-            return Err(AuthError::TwoMechanisms.into());
-        }
-        let sizes = match policy {
-            Some(policy) => self.judge_policy(policy, &address.bucket, fields)?,
-            None => 0..=PUT_BYTES_MAX,
-        };
-        trace::name_bucket(&address.bucket);
-        let headers = headers_of(columns, &head.headers, fields, self.unsupported_acl)?;
-        let key = checked_key(key);
-        let mut target = key
-            .clone()
-            .and_then(|key| target_of(&headers, &mut Address { level: Level::Object, key, ..address }));
-        let (source, asked_ms) = (Source::of(&head.extensions), self.verifier.now_ms());
-        let form = Box::new(FormRequest::of(fields));
-        // A field that cannot be read gives no tags: the form is refused behind its file.
-        let tags = tagging::of_field(form.tagging.as_deref().unwrap_or_default()).unwrap_or_default();
-        let tags = tagging::given(&tags)?;
-        let form_tags = Some(tags.as_slice());
-        let asked = AskedOperation { columns, headers: &headers, query: &query, source, asked_ms, form_tags };
-        let access = self.authorize(caller, asked, &mut target).await?;
-        let checksum = self.check_features(&headers, columns, false)?;
-        let md5 = declared_md5(&headers)?;
-        // Bytes of the file if nothing but the end of the form follows it.
-        let expected = length.saturating_sub(start.prelude_bytes + end_bytes);
-        let max = (*sizes.end()).min(PUT_BYTES_MAX);
-        if expected.saturating_sub(FORM_REST_BYTES_MAX) > max {
-            let error = FormError::FileTooLarge { size: expected, max };
-            return Err(Refusal::from(&BodyError::from(error)));
-        }
-        let file = file.bounded(*sizes.start()..=max, expected);
-        key?;
-        Ok(AdmittedRequest {
-            headers,
-            operation,
-            target,
-            query,
-            access,
-            call: None,
-            checksum,
-            md5,
-            length: expected.min(max),
-            body: RequestBody::Stream(file.boxed()),
-            form: Some(form),
-            outcome: Some(Arc::clone(&outcome)),
-            room: None,
-        })
+        Ok(ArrivedForm { start, file, outcome, length, end_bytes })
     }
 
     /// Reads the fields of a form. None waits for a place: the slowest form gives way to it, as none of them
@@ -155,6 +143,60 @@ impl Inner {
             read = fields => read.unwrap_or(Err(BodyError::Slow)).map_err(|error| Refusal::from(&error)),
             () = place.lost() => Err(Refusal::new(Code::SlowDown)),
         }
+    }
+}
+
+impl Prover {
+    /// Proves the caller of a form by its fields.
+    ///
+    /// # Errors
+    /// The refusal of its signature, of its policy, and of fields that contradict the head.
+    pub(super) async fn prove_form<'a, B>(
+        &self,
+        operation: Operation,
+        head: &Parts,
+        form: &ArrivedForm<B>,
+        query: Query<'a>,
+        address: Address,
+    ) -> Result<ProvenRequest<'a>, Refusal> {
+        let fields = &form.start.fields;
+        let key = fields.get("key").ok_or_else(|| missing_field("key"))?;
+        audited::name_key(&head.extensions, key);
+        let verified = self.verifier.verify_form(fields, Source::of(&head.extensions).address).await;
+        audited::name_caller(&head.extensions, verified.as_ref().map(|verified| &verified.caller));
+        let VerifiedForm { caller, policy } = verified.map_err(refused)?;
+        form.outcome.hold(caller.revocation());
+        if head.headers.contains_key(AUTHORIZATION) {
+            return Err(AuthError::TwoMechanisms.into());
+        }
+        let sizes = match policy {
+            Some(policy) => self.judge_policy(policy, &address.bucket, fields)?,
+            None => ANY_SIZE,
+        };
+        trace::name_bucket(&address.bucket);
+        let headers = headers_of(operation.columns(), &head.headers, fields, self.unsupported_acl)?;
+        let key = checked_key(key);
+        let target = key
+            .clone()
+            .and_then(|key| target_of(&headers, &mut Address { level: Level::Object, key, ..address }));
+        let asked_ms = self.verifier.now_ms();
+        let request = FormRequest::of(fields);
+        // A field that cannot be read gives no tags: the form is refused behind its file.
+        let tags = tagging::of_field(request.tagging.as_deref().unwrap_or_default()).unwrap_or_default();
+        let tags = tagging::given(&tags)?;
+        Ok(ProvenRequest {
+            operation,
+            headers,
+            query,
+            target,
+            caller,
+            source: Source::of(&head.extensions),
+            asked_ms,
+            payload: PayloadForm::Unsigned,
+            frames: None,
+            call: None,
+            form: Some(Box::new(ProvenForm { request, tags, sizes, key: key.map(drop) })),
+        })
     }
 
     /// The sizes that a form's policy allows its file.

@@ -12,7 +12,6 @@ pub mod address;
 mod admitted;
 mod audited;
 mod auth_refusal;
-mod authorize;
 pub mod aws_chunked;
 pub mod body;
 pub mod checksum;
@@ -23,15 +22,16 @@ pub mod feature;
 pub mod form;
 mod form_intake;
 mod hoisted;
-mod inner;
 mod intake;
+mod judge;
 mod lacking;
 pub mod limits;
+mod pipeline;
+mod prove;
 pub mod query;
 pub mod refusal;
 mod respond;
 mod room;
-mod serve;
 pub(crate) mod xml;
 
 use std::convert::Infallible;
@@ -56,23 +56,22 @@ use sherd_store::observe::trace;
 
 use address::Address;
 use body::TransportError;
-use inner::Inner;
+use pipeline::Pipeline;
 use refusal::{Refusal, Side};
-use respond::RespondContext;
 
 pub use acl::UnsupportedAcl;
-pub use inner::Config;
 pub use limits::Limits;
+pub use pipeline::Config;
 
 /// The layer. Cheap to clone; one for all connections.
 #[derive(Clone)]
 pub struct Protocol {
-    inner: Arc<Inner>,
+    pipeline: Arc<Pipeline>,
 }
 
 impl fmt::Debug for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Protocol").field("limits", &self.inner.limits).finish_non_exhaustive()
+        f.debug_struct("Protocol").field("limits", &self.pipeline.intake.limits).finish_non_exhaustive()
     }
 }
 
@@ -84,34 +83,27 @@ impl Protocol {
         clock: Arc<dyn Clock>,
         operations: Arc<dyn Operations>,
     ) -> Self {
-        Self { inner: Arc::new(Inner::new(config, credentials, clock, operations)) }
+        Self { pipeline: Arc::new(Pipeline::new(config, credentials, clock, operations)) }
     }
 
     /// Lets a page of another origin read an answer that is given in place of the layer's, where its bucket's
     /// rules allow that and a view of the bucket is remembered.
     pub fn allow_page(&self, head: &Parts, headers: &mut HeaderMap) {
-        let address = Address::of(head, &self.inner.domains);
-        if let Some(cors) = cors::remembered(self.inner.operations.as_ref(), head, &address) {
+        let address = Address::of(head, &self.pipeline.domains);
+        if let Some(cors) = cors::remembered(self.pipeline.operations.as_ref(), head, &address) {
             cors.add_to(headers);
         }
     }
 
     /// Whether the host of a request names a bucket, or the address of the request is malformed.
     pub fn names_bucket(&self, head: &Parts) -> bool {
-        !Address::of(head, &self.inner.domains).is_ok_and(|address| address.host_bucket.is_none())
+        !Address::of(head, &self.pipeline.domains).is_ok_and(|address| address.host_bucket.is_none())
     }
 
     /// The answer to a head that cannot be read as a request, or to a request that has no place. It has an id
     /// of its own, as every answer has.
     pub fn refuse(&self, refusal: &Refusal) -> Response<Bytes> {
-        let asked = RespondContext {
-            request_id: self.inner.next_request_id(),
-            host_id: &self.inner.host_id,
-            path: "",
-            is_head: false,
-            is_of_account: false,
-            audit: None,
-        };
+        let asked = self.pipeline.responder.to_no_request();
         asked.refuse(refusal, Side::Layer).map(|body| body.bytes().unwrap_or_default())
     }
 
@@ -132,7 +124,7 @@ impl Protocol {
 
     /// Has each body that begins from here on stand still for another time at most.
     pub fn set_body_idle(&self, idle: Duration) {
-        self.inner.set_body_idle(idle);
+        self.pipeline.intake.set_body_idle(idle);
     }
 
     async fn answer<B>(&self, request: Request<B>, proof: Proof) -> (ApiName, Response<Body>)
@@ -140,7 +132,7 @@ impl Protocol {
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
     {
-        let request_id = self.inner.next_request_id();
+        let request_id = self.pipeline.responder.next_request_id();
         trace::identify(request_id.number());
         let span = tracing::info_span!(
             "s3",
@@ -149,7 +141,7 @@ impl Protocol {
             path = request.uri().path(),
             operation = tracing::field::Empty,
         );
-        self.inner.answer(request, request_id, proof).instrument(span).await
+        self.pipeline.answer(request, request_id, proof).instrument(span).await
     }
 }
 

@@ -1,18 +1,25 @@
 //! The answer's last step: ids, one form for every error, no body where none belongs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING,
 };
-use http::{Response, StatusCode};
+use http::request::Parts;
+use http::{Method, Response, StatusCode, Uri};
 use s3s::Body;
+use sherd_core::env::Clock;
 use sherd_front::audit::record::AuditRecord;
 
+use super::address;
 use super::aws_chunked::FramingError;
 use super::body::BodyError;
 use super::checksum;
 use super::code::Code;
 use super::context::RequestId;
 use super::form::FormError;
+use super::lacking::LackingFeatures;
 use super::limits::{FORM_FIELDS_BYTES_MAX, FORM_REST_BYTES_MAX, FRAME_BYTES_MIN};
 use super::refusal::{Refusal, Side, element};
 
@@ -21,8 +28,105 @@ const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-amz-error-code");
 const ERROR_MESSAGE: HeaderName = HeaderName::from_static("x-amz-error-message");
 const APPLICATION_XML: HeaderValue = HeaderValue::from_static("application/xml");
+/// The region of a bucket. An SDK that signed for another region looks for it, and signs again: in the answer
+/// of HeadBucket, and in that of a HEAD, which has no document.
+const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
 /// Seconds after which a client may try again when the node is overloaded.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
+
+/// The stage that completes answers: ids, and the log of features that are asked for and lacking.
+pub(super) struct Responder {
+    region: HeaderValue,
+    host_id: HeaderValue,
+    lacking: LackingFeatures,
+    request_number: AtomicU64,
+}
+
+impl Responder {
+    /// Completes the answers of the node `host_id`, visible ASCII, in a region. Request ids start from
+    /// `request_id_seed`.
+    pub(super) fn new(region: &str, host_id: &str, request_id_seed: u64, clock: Arc<dyn Clock>) -> Self {
+        let visible: String = host_id.chars().filter(char::is_ascii_graphic).collect();
+        Self {
+            region: HeaderValue::try_from(region).expect("a region is letters, digits and hyphens"),
+            host_id: HeaderValue::try_from(visible).expect("visible ASCII is a header value"),
+            lacking: LackingFeatures::new(clock),
+            request_number: AtomicU64::new(request_id_seed),
+        }
+    }
+
+    /// Ids that neither repeat in a run nor show how many requests there were: a counter through
+    /// the finaliser of SplitMix64, which is a bijection.
+    pub(super) fn next_request_id(&self) -> RequestId {
+        let mut number = self.request_number.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        RequestId::from_u64(number ^ (number >> 31))
+    }
+
+    /// The context of an answer to a request that cannot be read, or that has no place.
+    pub(super) fn to_no_request(&self) -> RespondContext<'_> {
+        RespondContext {
+            request_id: self.next_request_id(),
+            host_id: &self.host_id,
+            path: "",
+            is_head: false,
+            is_of_account: false,
+            audit: None,
+        }
+    }
+
+    /// The context of the answer to a request with this head.
+    pub(super) fn to<'a>(
+        &'a self,
+        parts: &Parts,
+        uri: &'a Uri,
+        request_id: RequestId,
+        audit: Option<AuditRecord>,
+    ) -> RespondContext<'a> {
+        RespondContext {
+            request_id,
+            host_id: &self.host_id,
+            path: uri.path(),
+            is_head: parts.method == Method::HEAD,
+            is_of_account: address::is_of_account(parts),
+            audit,
+        }
+    }
+
+    /// Answers a request that was refused before it was admitted; `says_region` where its answer says the
+    /// bucket's region.
+    pub(super) fn refuse(
+        &self,
+        refusal: &Refusal,
+        says_region: bool,
+        asked: &RespondContext<'_>,
+    ) -> Response<Body> {
+        if let Some((kind, name)) = refusal.lacking() {
+            self.lacking.asked(kind, name);
+        } else {
+            tracing::debug!(code = refusal.code.name(), "refused");
+        }
+        let mut response = asked.refuse(refusal, Side::Layer);
+        if refusal.is_for_region() || says_region {
+            response.headers_mut().insert(BUCKET_REGION, self.region.clone());
+        }
+        response
+    }
+
+    /// Counts and logs the answer of an operation.
+    pub(super) fn note(&self, operation: &str, status: StatusCode, code: Option<&str>) {
+        if status == StatusCode::NOT_IMPLEMENTED {
+            // The operation is here; some of what it was asked for is not.
+            self.lacking.asked("Operation", operation);
+        } else if status.is_server_error() {
+            tracing::warn!(status = status.as_u16(), code, "request failed");
+        } else {
+            tracing::debug!(status = status.as_u16(), code, "answered");
+        }
+    }
+}
+
 /// The parts of a request that its answer needs.
 #[derive(Debug)]
 pub(super) struct RespondContext<'a> {

@@ -1,4 +1,4 @@
-//! Authorizes a request, once its operation is named and before its body is taken.
+//! Judges a proven request, before its body is taken and again where a document had to arrive.
 //!
 //! ```text
 //! signature -> target -> view of its bucket: NoSuchBucket -> rights of the caller -> AccessDenied -> headers
@@ -14,17 +14,20 @@ use http::header::{CONTENT_LENGTH, HOST};
 use sherd_core::id::{ObjectKey, may_be_bucket};
 use sherd_core::record::Tag;
 use sherd_front::callers::Caller;
-use sherd_front::source::Source;
+use sherd_front::decision::rights::Authorizer;
+use sherd_front::verifier::Verifier;
 use sherd_policy::Resource;
-use sherd_signature::query::Query;
 use sherd_store::object::{BucketRef, Error, MissingResource, ObjectName};
 
+use super::acl::UnsupportedAcl;
 use super::actions;
 use super::address::{Address, Level};
-use super::admitted::DECODED_LENGTH;
+use super::admitted::{DECODED_LENGTH, ProvenRequest};
 use super::auth_refusal::unavailable;
+use super::checksum::DeclaredChecksum;
 use super::code::Code;
-use super::inner::Inner;
+use super::cors::CorsLookup;
+use super::feature;
 use super::limits::{CALLER_LOOKUPS_MAX, SHORT_DOCUMENT_BYTES_MAX};
 use super::refusal::Refusal;
 use crate::access::facts::{DocumentFacts, Facts};
@@ -33,46 +36,63 @@ use crate::error::{self, Failure};
 use crate::head::columns::{Columns, Makes, ResourceKind};
 use crate::header::copy_source;
 use crate::names;
+use crate::operation::Operations;
 use crate::request::{Request, Target};
 
-/// A request that is to be authorized.
-pub(super) struct AskedOperation<'a> {
-    pub(super) columns: &'static Columns,
-    pub(super) headers: &'a HeaderMap,
-    pub(super) query: &'a Query<'a>,
-    pub(super) source: Source,
-    /// When it was admitted, in milliseconds since the Unix epoch.
-    pub(super) asked_ms: u64,
-    /// The tags that a form gives in a field; `None` for any other request.
-    pub(super) form_tags: Option<&'a [Tag]>,
+/// The stage that decides whether callers may do what they ask for.
+pub(super) struct Judge {
+    verifier: Arc<Verifier>,
+    authorizer: Arc<Authorizer>,
+    operations: Arc<dyn Operations>,
+    pub(super) cors: CorsLookup,
+    unsupported_acl: UnsupportedAcl,
 }
 
-impl AskedOperation<'_> {
+impl ProvenRequest<'_> {
     fn facts(&self) -> Facts<'_> {
-        let kinds = actions::fact_kinds(self.columns, self.headers);
-        let facts = Facts::of_head(self.headers, self.query, kinds);
-        self.form_tags.map_or(facts, |tags| facts.with_document(DocumentFacts::Tags(tags)))
+        let kinds = actions::fact_kinds(self.columns(), &self.headers);
+        let facts = Facts::of_head(&self.headers, &self.query, kinds);
+        match &self.form {
+            Some(form) => facts.with_document(DocumentFacts::Tags(&form.tags)),
+            None => facts,
+        }
     }
 }
 
-impl Inner {
+impl Judge {
+    /// Judges requests for these operations, whose callers were proven by this verifier.
+    pub(super) fn new(
+        verifier: Arc<Verifier>,
+        authorizer: Authorizer,
+        operations: Arc<dyn Operations>,
+        unsupported_acl: UnsupportedAcl,
+    ) -> Self {
+        let authorizer = Arc::new(authorizer);
+        Self { verifier, authorizer, operations, cors: CorsLookup::default(), unsupported_acl }
+    }
+
+    /// Checks the `x-amz-*` headers of a request.
+    ///
+    /// # Errors
+    /// As [`feature::check`].
+    pub(super) fn check_features(&self, request: &ProvenRequest<'_>) -> Result<DeclaredChecksum, Refusal> {
+        let has_trailer = request.payload.has_trailer();
+        feature::check(&request.headers, request.columns(), has_trailer, self.unsupported_acl)
+    }
+
     /// Authorizes a request. The target of an operation with a view of its bucket gets that view.
     ///
     /// # Errors
     /// NoSuchBucket, AccessDenied, and 503 where what decides cannot be read.
-    pub(super) async fn authorize(
-        &self,
-        caller: Caller,
-        asked: AskedOperation<'_>,
-        target: &mut Result<Target, Refusal>,
-    ) -> Result<Access, Refusal> {
-        let columns = asked.columns;
-        let mut access = Access::new(Arc::clone(&self.authorizer), caller, asked.source, asked.asked_ms);
+    pub(super) async fn authorize(&self, request: &mut ProvenRequest<'_>) -> Result<Access, Refusal> {
+        let columns = request.columns();
+        let (caller, source, asked_ms) = (request.caller.clone(), request.source, request.asked_ms);
+        let mut access = Access::new(Arc::clone(&self.authorizer), caller, source, asked_ms);
         if access.caller().is_anonymous() {
             access = access.in_account(self.operations.account_block().await.map_err(|_| unavailable())?);
         }
         let is_roots = access.is_roots();
-        let target = match target {
+        let target = match &mut request.target {
             Ok(target) => target,
             Err(_) if is_roots => return Ok(access),
             Err(refusal) => return Err(refusal.clone()),
@@ -86,7 +106,7 @@ impl Inner {
             }
             Some(_) if is_roots && columns.stays_roots => Ok(access),
             Some(bucket) => {
-                let source = copied_bucket(columns, asked.headers);
+                let source = copied_bucket(columns, &request.headers);
                 let found = self.bucket_of(&mut access, bucket.name(), source.as_ref()).await?;
                 let rights = access.clone().in_bucket(&found);
                 if has_view {
@@ -107,16 +127,17 @@ impl Inner {
         let mut access = rights.map_err(|error| self.unknown_rights(error))?;
         // As at S3, a caller who may delete nothing is answered for each key, where its document takes no
         // room while it arrives.
-        let is_refused_whole = || access.caller().is_anonymous() || !is_short(asked.headers);
+        let is_refused_whole = || access.caller().is_anonymous() || !is_short(&request.headers);
         let deletions = [DELETE_OBJECT, of_version(DELETE_OBJECT, true)];
         let may_delete = || deletions.into_iter().any(|action| access.may_allow(action));
         if columns.resource == ResourceKind::EachKey && is_refused_whole() && !may_delete() {
             let every_key = Resource::Object(target.bucket_name(), "*");
             access.allow(DELETE_OBJECT, every_key, Facts::of(&HeaderMap::new()))?;
         }
+        let Ok(target) = &request.target else { return Ok(access) };
         let resource = actions::resource_of(columns, target);
-        let actions = actions::of(columns, asked.headers, asked.query, self.unsupported_acl);
-        access.judge(actions, resource, asked.facts())?;
+        let actions = actions::of(columns, &request.headers, &request.query, self.unsupported_acl);
+        access.judge(actions, resource, request.facts())?;
         Ok(access)
     }
 
