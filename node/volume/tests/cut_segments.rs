@@ -152,7 +152,7 @@ fn a_writer_that_does_not_sync_leaves_no_file_that_looks_cut() {
     }
 }
 
-/// Segments of the version before may end with their frames: a refused one was taken back without a trace.
+/// Such a segment may end with its frames: a refused one was taken back without a trace.
 #[test]
 fn a_segment_that_does_not_say_that_it_is_longer_may_end_with_its_frames() {
     for length in [FIRST + FRAME, FIRST] {

@@ -88,10 +88,6 @@ fn subjects() -> Vec<(Subject, &'static str)> {
         (Subject::Seal { bucket: BucketId([0xb0; 16]), deletion: Some(change) }, "seal"),
         (Subject::Seal { bucket: BucketId([0xb0; 16]), deletion: None }, "final-seal"),
         (Subject::Peer { volume: VolumeId([0xa0; 16]), life: Life(2), durable: Sequence(0x0c) }, "peer"),
-        (
-            Subject::Position { volume: VolumeId([0xa0; 16]), life: Life(2), durable: Sequence(0x0c) },
-            "position",
-        ),
         (Subject::PeerNotes { volume: VolumeId([0xa0; 16]), notes: notes() }, "peer-notes"),
         (Subject::Opening { life: Life(2), opening: opening() }, "opening"),
         (Subject::Heal { id: HealId([0xe0; 16]) }, "heal"),
@@ -141,10 +137,6 @@ fn golden() -> Vec<(&'static str, &'static str)> {
             "09 a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0020000000c00000000000000 0609a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0",
         ),
         (
-            "position",
-            "11 a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0020000000c00000000000000 0611a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0",
-        ),
-        (
             "peer-notes",
             "12 a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a00200000031000000000000000e0000000000000048474645444342410f00000000000000 0612a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0",
         ),
@@ -180,7 +172,6 @@ fn subjects_and_their_index_keys_keep_their_bytes() {
 fn headers_of_segments_keep_their_bytes() {
     let volume = VolumeId([0xa0; 16]);
     let segment = SegmentHeader {
-        version: 5,
         is_synced: true,
         is_longer: false,
         volume,
@@ -204,29 +195,6 @@ fn headers_of_segments_keep_their_bytes() {
         "534845524453454705000300a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000b7af1c86"
     );
     assert_eq!(SegmentHeader::decode(&longer.encode()), Ok(longer));
-    // Versions from before that one are still read; the first did not say whether it was synced.
-    for (version, expected) in [
-        (
-            4,
-            "534845524453454704000100a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000f8ee1587",
-        ),
-        (
-            3,
-            "534845524453454703000100a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000ee632e1f",
-        ),
-        (
-            2,
-            "534845524453454702000100a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a007000000000000000500000000000000060000000000000000200000000000000102030405060708111213141516171801020304050607081112131415161718770000000000000084574b2c",
-        ),
-        (
-            1,
-            "534845524453454701000000a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000d00a24e2",
-        ),
-    ] {
-        let before = SegmentHeader { version, is_synced: version > 1, ..segment.clone() };
-        assert_eq!(hex(&before.encode()[..104]), expected);
-        assert_eq!(SegmentHeader::decode(&before.encode()), Ok(before));
-    }
 }
 
 #[test]

@@ -26,18 +26,15 @@ use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::id::{Ballot, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 
-/// The version of the segment format that is written. A kind of record that is new needs a new one: a reader
-/// that does not know the kind would take its record for rot. So does a new version of what a record holds: a
-/// reader that does not know it would drop MRF entries and notes of replaced data as undecodable; and a new
-/// flag of records, which it takes for rot.
+/// The version of the segment format, the only one that is read. A kind of record that is new needs a new
+/// version: a reader that does not know the kind would take its record for rot. So does a new version of what
+/// a record holds: a reader that does not know it would drop MRF entries and notes of replaced data as
+/// undecodable; and a new flag of records, which it takes for rot.
 pub const VERSION: u16 = 5;
 /// The flag of [`SegmentHeader::is_synced`].
 const SYNCED: u16 = 1;
 /// The flag of [`SegmentHeader::is_longer`].
 const LONGER: u16 = 2;
-/// The oldest version that is read. Version 4 has no flag 8 of records, versions 1 to 3 have fewer kinds of
-/// them, too, and what versions 1 and 2 hold of data names no sets; they are the same otherwise.
-pub const VERSION_MIN: u16 = 1;
 /// Bytes of a segment header; the first frame follows.
 pub const SEGMENT_HEADER_BYTES: usize = 4096;
 /// Bytes of a frame header.
@@ -90,12 +87,9 @@ impl Seed {
 /// says what the volume may have promised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// The version of the format in which the segment was begun: it has no record of a kind that came later.
-    pub version: u16,
-    /// Whether its writer makes each frame durable before it acknowledges it. Always false in version 1.
+    /// Whether its writer makes each frame durable before it acknowledges it.
     pub is_synced: bool,
-    /// Whether its file is longer than its frames at every moment, so that one that is not was cut. Always
-    /// false in version 1.
+    /// Whether its file is longer than its frames at every moment, so that one that is not was cut.
     pub is_longer: bool,
     /// The volume whose log this is.
     pub volume: VolumeId,
@@ -119,7 +113,6 @@ impl SegmentHeader {
     /// The stored form, [`SEGMENT_HEADER_BYTES`] long.
     pub fn encode(&self) -> Bytes {
         let Self {
-            version,
             is_synced,
             is_longer,
             volume,
@@ -133,7 +126,7 @@ impl SegmentHeader {
         } = self;
         let flags = (u16::from(*is_synced) * SYNCED) | (u16::from(*is_longer) * LONGER);
         let mut writer = Writer::with_capacity(SEGMENT_HEADER_BYTES);
-        writer.raw(&SEGMENT_MAGIC).u16(*version).u16(flags).raw(&volume.0).u64(*number).u64(first.0);
+        writer.raw(&SEGMENT_MAGIC).u16(VERSION).u16(flags).raw(&volume.0).u64(*number).u64(first.0);
         writer.u64(*previous).u64(*previous_end);
         writer.raw(&bound.to_bytes()).raw(&floor.to_bytes()).u64(data_floor.as_u64());
         let mut bytes: Vec<u8> = writer.finish().into();
@@ -148,7 +141,7 @@ impl SegmentHeader {
     ///
     /// # Errors
     /// [`DecodeError`] when it is not a segment header, or damaged; [`DecodeError::Version`] when it is whole
-    /// and its version is not known.
+    /// and of another version.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let field = "segment header";
         let stored = bytes.get(..SEGMENT_FIELDS_BYTES).ok_or(DecodeError::Short { field })?;
@@ -160,7 +153,6 @@ impl SegmentHeader {
         let version = reader.u16(field)?;
         let flags = reader.u16(field)?;
         let header = Self {
-            version,
             is_synced: flags & SYNCED != 0,
             is_longer: flags & LONGER != 0,
             volume: VolumeId(reader.array(field)?),
@@ -176,8 +168,7 @@ impl SegmentHeader {
             return Err(DecodeError::Invalid { field });
         }
         // A flag that is not known is from later than this, too.
-        let flags_known = if version == 1 { 0 } else { SYNCED | LONGER };
-        if !(VERSION_MIN..=VERSION).contains(&version) || flags & !flags_known != 0 {
+        if version != VERSION || flags & !(SYNCED | LONGER) != 0 {
             let version = u8::try_from(version).unwrap_or(u8::MAX);
             return Err(DecodeError::Version { field, version });
         }

@@ -65,8 +65,6 @@ pub enum Kind {
     ClockReading = 14,
     /// A note of replaced data.
     Release = 15,
-    /// How far a peer's log was, as a write said: of logs from before openings were drawn.
-    Position = 17,
     /// Notes about a peer's openings.
     PeerNotes = 18,
     /// An opening of the volume itself.
@@ -92,7 +90,6 @@ impl Kind {
             13 => Self::DataFloor,
             14 => Self::ClockReading,
             15 => Self::Release,
-            17 => Self::Position,
             18 => Self::PeerNotes,
             19 => Self::Opening,
             _ => return None,
@@ -234,16 +231,6 @@ pub enum Subject {
         /// Id of the entry.
         id: ReleaseId,
     },
-    /// How far a peer's log was when it answered a proposer, as logs from before openings were drawn have it.
-    /// It is read and not written.
-    Position {
-        /// The peer.
-        volume: VolumeId,
-        /// Life of the peer.
-        life: Life,
-        /// Highest durable sequence in that life.
-        durable: Sequence,
-    },
     /// How far a peer's log was in each of its openings, as its answers said. Unlike [`Self::Peer`] it says
     /// nothing of what this volume has of that log: it takes writes while it still catches up.
     PeerNotes {
@@ -280,7 +267,6 @@ impl Subject {
             Self::DataFloor(_) => Kind::DataFloor,
             Self::ClockReading(_) => Kind::ClockReading,
             Self::Release { .. } => Kind::Release,
-            Self::Position { .. } => Kind::Position,
             Self::PeerNotes { .. } => Kind::PeerNotes,
             Self::Opening { .. } => Kind::Opening,
         }
@@ -298,7 +284,7 @@ impl Subject {
             Self::Bound(_) | Self::Floor(_) => BALLOT_BYTES,
             Self::Epoch { .. } => 2 + 8,
             Self::Seal { bucket: _, deletion } => 16 + 1 + deletion.map_or(0, |_| 16),
-            Self::Peer { .. } | Self::Position { .. } => 16 + 4 + 8,
+            Self::Peer { .. } => 16 + 4 + 8,
             Self::PeerNotes { volume: _, notes } => 16 + 4 + notes.notes().len() * (8 + 8),
             Self::Opening { .. } => 4 + 8 + 8,
             Self::Heal { id } => id.0.len(),
@@ -343,7 +329,7 @@ impl Subject {
                     writer.raw(&deletion.to_bytes());
                 }
             }
-            Self::Peer { volume, life, durable } | Self::Position { volume, life, durable } => {
+            Self::Peer { volume, life, durable } => {
                 writer.raw(&volume.0).u32(life.0).u64(durable.0);
             }
             Self::PeerNotes { volume, notes } => {
@@ -428,11 +414,6 @@ impl Subject {
                 },
                 rows_after: Sequence(reader.u64("phase rows")?),
                 kept_after: Sequence(reader.u64("phase kept")?),
-            },
-            Kind::Position => Self::Position {
-                volume: VolumeId(reader.array("position of")?),
-                life: Life(reader.u32("position life")?),
-                durable: Sequence(reader.u64("position sequence")?),
             },
             Kind::PeerNotes => take_peer_notes(&mut reader)?,
             Kind::Opening => Self::Opening {

@@ -379,9 +379,7 @@ fn state_key(subject: &Subject) -> Option<Writer> {
                 writer.raw(&deletion.to_bytes());
             }
         }
-        Subject::Peer { volume, .. }
-        | Subject::Position { volume, .. }
-        | Subject::PeerNotes { volume, .. } => {
+        Subject::Peer { volume, .. } | Subject::PeerNotes { volume, .. } => {
             writer.raw(&volume.0);
         }
         Subject::Opening { life, opening } => put_opening(&mut writer, *life, opening.end),
@@ -465,7 +463,6 @@ pub fn payload_bytes_needed(subject: &Subject, payload_bytes: u32) -> u32 {
         | Subject::Epoch { .. }
         | Subject::Seal { .. }
         | Subject::Peer { .. }
-        | Subject::Position { .. }
         | Subject::PeerNotes { .. }
         | Subject::Opening { .. }
         | Subject::Segment { .. }

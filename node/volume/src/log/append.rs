@@ -22,7 +22,7 @@ use crate::disk::DiskFile;
 use crate::error::{FaultClass, SyncFailure};
 use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Seed, SegmentHeader,
-    Subject, VERSION, block_count, block_hashes, hash_blocks,
+    Subject, block_count, block_hashes, hash_blocks,
 };
 use crate::index::table::{Origin, Place, RowKeys};
 use crate::limits::COPIED_PAYLOAD_BYTES_MAX;
@@ -458,7 +458,6 @@ impl Log {
         let (previous, end) = (self.tail_number().unwrap_or(self.previous), self.offset);
         let HeaderPromises { bound, floor, data_floor } = promised;
         let header = SegmentHeader {
-            version: VERSION,
             is_synced: self.sync,
             is_longer: self.sync,
             volume: self.volume,

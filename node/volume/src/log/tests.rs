@@ -14,7 +14,7 @@ use super::*;
 use crate::disk::descriptor_limit::DescriptorLimitDisk;
 use crate::disk::faulty::FaultyDisk;
 use crate::error::FaultClass;
-use crate::format::{SegmentHeader, VERSION};
+use crate::format::SegmentHeader;
 use crate::log::durable::{RetiredFile, SpareSegments};
 
 /// Orders tried: each of the faults that this is for shows within the first hundred.
@@ -88,7 +88,6 @@ impl Scene {
         until_not_busy(|| self.spares.settle(&put_away));
         self.segments.files().forget(GOES);
         let header = SegmentHeader {
-            version: VERSION,
             is_synced: true,
             is_longer: true,
             volume: VOLUME,

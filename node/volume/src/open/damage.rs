@@ -103,7 +103,6 @@ fn entry_of(rotten: &Subject, since_ms: u64) -> Option<HealEntry> {
         | Subject::Epoch { .. }
         | Subject::Seal { .. }
         | Subject::Peer { .. }
-        | Subject::Position { .. }
         | Subject::PeerNotes { .. }
         | Subject::Opening { .. }
         | Subject::Segment { .. }

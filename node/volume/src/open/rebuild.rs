@@ -19,7 +19,7 @@ use sherd_core::id::Sequence;
 
 use crate::disk::{Disk, OpenMode};
 use crate::error::{FaultClass, OpenError, SyncFailure};
-use crate::format::{SegmentHeader, Subject, VERSION};
+use crate::format::{SegmentHeader, Subject};
 use crate::identity::LostRange;
 use crate::index::table::{Payload, Place, STATE};
 use crate::index::{Index, IndexError};
@@ -523,10 +523,7 @@ fn tail_of(
     is_whole: bool,
 ) -> Result<Tail, OpenError> {
     let last = headed.last();
-    let holds = |header: &SegmentHeader| {
-        let is_alike = header.is_synced == files.syncs && header.is_longer == files.syncs;
-        header.version == VERSION && is_alike
-    };
+    let holds = |header: &SegmentHeader| header.is_synced == files.syncs && header.is_longer == files.syncs;
     let goes_on = last.filter(|one| is_whole && one.header.as_ref().is_some_and(holds));
     let open = |one: &HeadedSegment| {
         let segment = Arc::clone(&one.segment);

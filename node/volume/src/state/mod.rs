@@ -119,16 +119,6 @@ impl SmallState {
                 self.peers.insert(*volume, (*life, *durable));
                 self.lives = None;
             }
-            Subject::Position { volume, life, durable } => {
-                let opening = OpeningId::NONE;
-                let position = Position { life: *life, opening, durable: *durable };
-                // A later note has it, or it was covered.
-                self.notes.entry(*volume).or_insert_with(|| {
-                    let mut notes = PeerNotes::new(*life);
-                    notes.note(position);
-                    notes
-                });
-            }
             Subject::PeerNotes { volume, notes } => {
                 self.notes.insert(*volume, notes.clone());
             }
@@ -398,22 +388,15 @@ mod tests {
         assert_eq!((bound, floor, data_floor), (ballot(3), ballot(2), Timestamp::from_ms(1)));
     }
 
-    /// A log from before openings were drawn goes on in one that names them.
     #[test]
-    fn notes_without_openings_stand_until_there_are_notes_with_them() {
+    fn a_later_life_of_a_peer_replaces_what_is_noted_of_its_openings() {
         let (volume, life) = (VolumeId([1; 16]), Life(2));
         let mut small = SmallState::default();
-        let old = Subject::Position { volume, life, durable: Sequence(9) };
-        small.learn(&old);
-        let without = Position { life, opening: OpeningId::NONE, durable: Sequence(9) };
-        assert_eq!(small.remembers(), [(volume, without)]);
-        let with = Position { opening: OpeningId(4), ..without };
+        let position = Position { life, opening: OpeningId(4), durable: Sequence(9) };
         let mut notes = PeerNotes::new(life);
-        notes.note(with);
+        notes.note(position);
         small.learn(&Subject::PeerNotes { volume, notes });
-        // Compaction writes it again.
-        small.learn(&old);
-        assert_eq!(small.remembers(), [(volume, with)]);
+        assert_eq!(small.remembers(), [(volume, position)]);
         small.learn(&Subject::Peer { volume, life: Life(3), durable: Sequence(7) });
         assert_eq!(small.remembers(), [(volume, Position::life(Life(3)))], "its life is recorded");
     }
