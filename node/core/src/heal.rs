@@ -7,14 +7,12 @@ use bytes::Bytes;
 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{DataId, RegisterKey};
-use crate::record::{DataRef, DataRefForm};
+use crate::record::DataRef;
 
 /// The version of an entry whose data is its id.
 const WITH_ID: u8 = 2;
 /// The version of one whose data is written as a register names it, or that has none.
 const WITH_DATA: u8 = 3;
-/// As [`WITH_DATA`], where the data names no set: still read.
-const WITHOUT_SET: u8 = 1;
 
 /// Names one damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,19 +99,17 @@ impl HealEntry {
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let version = reader.u8("heal entry")?;
-        let form = match version {
-            WITH_DATA | WITH_ID => DataRefForm::WithSet,
-            WITHOUT_SET => DataRefForm::WithoutSet,
-            _ => return Err(DecodeError::Version { field: "heal entry", version }),
-        };
+        if ![WITH_DATA, WITH_ID].contains(&version) {
+            return Err(DecodeError::Version { field: "heal entry", version });
+        }
         let since_ms = reader.u64("heal entry since")?;
         let key = crate::record::take_register_key(&mut reader)?;
         let data = match reader.u8("heal entry data")? {
-            0 => None,
+            0 if version == WITH_DATA => None,
             1 if version == WITH_ID => {
                 Some(DamagedData::Id(DataId::from_bytes(reader.array("heal entry data id")?)))
             }
-            1 => Some(DamagedData::Named(crate::record::take_data_ref(&mut reader, form)?)),
+            1 => Some(DamagedData::Named(crate::record::take_data_ref(&mut reader)?)),
             _ => return Err(DecodeError::Invalid { field: "heal entry data" }),
         };
         reader.finish("heal entry")?;
@@ -137,28 +133,12 @@ mod tests {
     fn data() -> DataRef {
         DataRef {
             id: DataId { birth: Timestamp::from_u64(1), proposer: ProposerId(7) },
-            set: Some(SetId(0x0102)),
+            set: SetId(0x0102),
             size: 10,
             data_shards: 2,
             parity_shards: 2,
             stripe_unit: 1,
             home: Home::Packed,
-        }
-    }
-
-    #[test]
-    fn version_1_is_still_read() {
-        let data = DataRef { set: None, ..data() };
-        let entry = HealEntry { key: key(), data: Some(data.into()), since_ms: 0x55 };
-        let mut golden = vec![1, 0x55, 0, 0, 0, 0, 0, 0, 0];
-        golden.extend_from_slice(&[2; 16]);
-        golden.extend_from_slice(&[1, 0, 0, 0, b'k', 0, 1]);
-        golden.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7]);
-        golden.extend_from_slice(&[10, 0, 0, 0, 0, 0, 0, 0, 2, 2, 1, 0, 0, 0, 1]);
-        assert_eq!(HealEntry::decode(golden.clone().into()), Ok(entry.clone()));
-        assert_eq!(HealEntry::decode(entry.encode()), Ok(entry), "as version 3");
-        for length in 0..golden.len() {
-            assert!(HealEntry::decode(golden[..length].to_vec().into()).is_err());
         }
     }
 
@@ -175,10 +155,12 @@ mod tests {
         for length in 0..golden.len() {
             assert!(HealEntry::decode(golden[..length].to_vec().into()).is_err());
         }
-        let mut unknown = golden;
-        unknown[0] = 4;
-        let refused = DecodeError::Version { field: "heal entry", version: 4 };
-        assert_eq!(HealEntry::decode(unknown.into()), Err(refused));
+        for version in [0, 1, 4] {
+            let mut unknown = golden.clone();
+            unknown[0] = version;
+            let refused = DecodeError::Version { field: "heal entry", version };
+            assert_eq!(HealEntry::decode(unknown.into()), Err(refused));
+        }
     }
 
     #[test]
@@ -193,6 +175,10 @@ mod tests {
         for length in 0..golden.len() {
             assert!(HealEntry::decode(golden[..length].to_vec().into()).is_err());
         }
+        golden.truncate(golden.len() - 16);
+        *golden.last_mut().expect("longer") = 0;
+        let refused = HealEntry::decode(golden.into());
+        assert!(refused.is_err(), "version 3 has an entry without data: {refused:?}");
     }
 
     #[test]

@@ -9,12 +9,10 @@ use bytes::Bytes;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::RegisterKey;
 use crate::limits::RELEASE_DATA_MAX;
-use crate::record::{DataRef, DataRefForm};
+use crate::record::DataRef;
 
 /// The version in which notes are stored.
 const VERSION: u8 = 2;
-/// Notes whose data references name no set: still read.
-const VERSION_WITHOUT_SETS: u8 = 1;
 
 /// Names one note: when it was made, in milliseconds since the Unix epoch and big endian, and 8 bytes of
 /// a hash over what it is about.
@@ -88,11 +86,10 @@ impl ReleaseEntry {
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         let field = "release entry";
         let mut reader = Reader::new(bytes);
-        let form = match reader.u8(field)? {
-            VERSION => DataRefForm::WithSet,
-            VERSION_WITHOUT_SETS => DataRefForm::WithoutSet,
+        match reader.u8(field)? {
+            VERSION => {}
             version => return Err(DecodeError::Version { field, version }),
-        };
+        }
         let since_ms = reader.u64(field)?;
         let key = crate::record::take_register_key(&mut reader)?;
         let count = usize::from(reader.u8(field)?);
@@ -101,7 +98,7 @@ impl ReleaseEntry {
         }
         let mut data = Vec::with_capacity(count);
         for _ in 0..count {
-            let named = crate::record::take_data_ref(&mut reader, form)?;
+            let named = crate::record::take_data_ref(&mut reader)?;
             let is_page = match reader.u8(field)? {
                 0 => false,
                 1 => true,
@@ -126,7 +123,7 @@ mod tests {
     fn entry(since_ms: u64) -> ReleaseEntry {
         let data = DataRef {
             id: DataId { birth: Timestamp::from_u64(1), proposer: ProposerId(7) },
-            set: Some(SetId(0x0102)),
+            set: SetId(0x0102),
             size: 10,
             data_shards: 2,
             parity_shards: 2,
@@ -135,19 +132,6 @@ mod tests {
         };
         let key = RegisterKey::object(BucketId([2; 16]), ObjectKey::new("k").expect("a key"));
         ReleaseEntry { key, data: vec![ReplacedData { data, is_page: true }], since_ms }
-    }
-
-    #[test]
-    fn version_1_is_still_read() {
-        let mut golden = vec![1, 0x55, 0, 0, 0, 0, 0, 0, 0];
-        golden.extend_from_slice(&[2; 16]);
-        golden.extend_from_slice(&[1, 0, 0, 0, b'k', 0, 1]);
-        golden.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7]);
-        golden.extend_from_slice(&[10, 0, 0, 0, 0, 0, 0, 0, 2, 2, 1, 0, 0, 0, 1, 1]);
-        let mut before = entry(0x55);
-        before.data[0].data.set = None;
-        assert_eq!(ReleaseEntry::decode(golden.into()), Ok(before.clone()));
-        assert_eq!(ReleaseEntry::decode(before.encode()), Ok(before), "as version 2");
     }
 
     #[test]
@@ -162,10 +146,12 @@ mod tests {
         for length in 0..golden.len() {
             assert!(ReleaseEntry::decode(golden[..length].to_vec().into()).is_err());
         }
-        let mut unknown = golden;
-        unknown[0] = 3;
-        let refused = DecodeError::Version { field: "release entry", version: 3 };
-        assert_eq!(ReleaseEntry::decode(unknown.into()), Err(refused));
+        for version in [0, 1, 3] {
+            let mut unknown = golden.clone();
+            unknown[0] = version;
+            let refused = DecodeError::Version { field: "release entry", version };
+            assert_eq!(ReleaseEntry::decode(unknown.into()), Err(refused));
+        }
     }
 
     #[test]

@@ -252,7 +252,7 @@ proptest! {
         stripe_unit in 1..100_000_u32,
     ) {
         let data =
-            DataRef { id: data_id(size), set: None, size, data_shards, parity_shards: 2, stripe_unit, home: Home::File };
+            DataRef { id: data_id(size), set: SetId(0), size, data_shards, parity_shards: 2, stripe_unit, home: Home::File };
         let part = PartRef { number: 1, tag: [0; 16], checksum: None, data: Some(data) };
         let change = ChangeId { made: Timestamp::from_u64(1), proposer: ProposerId(2) };
         let change = ChangeTry { change, number: 1 };

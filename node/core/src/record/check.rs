@@ -7,7 +7,6 @@
 
 use std::ops::RangeInclusive;
 
-use crate::id::SetId;
 use crate::limits;
 use crate::record::{
     Attributes, Body, Bucket, Changes, Checksum, ConditionalChange, Content, DataRef, Entries, KeptAnswer,
@@ -65,8 +64,8 @@ impl DataRef {
     /// Whether it names bytes that can be laid out: a set, a size, a code and a stripe unit within limits.
     pub(super) fn check(&self) -> Result<(), OverLimit> {
         let Self { id: _, set, size, data_shards, parity_shards, stripe_unit, home: _ } = *self;
-        let is_set = |set: SetId| usize::try_from(set.0).is_ok_and(|set| set < limits::VOLUMES_MAX);
-        require(set.is_none_or(is_set), "data set")?;
+        let is_set = usize::try_from(set.0).is_ok_and(|set| set < limits::VOLUMES_MAX);
+        require(is_set, "data set")?;
         require((1..=limits::DATA_BYTES_MAX).contains(&size), "data size")?;
         require(data_shards > 0, "data geometry")?;
         let volumes = usize::from(data_shards) + usize::from(parity_shards);

@@ -16,8 +16,8 @@ mod tags;
 pub(crate) mod strategy;
 
 pub use bytes::{
-    DataRefForm, decode_manifest, encode_manifest, put_data_ref, put_register_key, register_key_bytes,
-    take_data_ref, take_register_key,
+    decode_manifest, encode_manifest, put_data_ref, put_register_key, register_key_bytes, take_data_ref,
+    take_register_key,
 };
 pub use check::OverLimit;
 pub use entries::{Entries, Entry};
@@ -299,9 +299,8 @@ pub enum Body {
 pub struct DataRef {
     /// The name.
     pub id: DataId,
-    /// The set whose volumes have its shards; `None`, as what was stored before references named their sets
-    /// has it, for the set that the key has at epoch 1.
-    pub set: Option<SetId>,
+    /// The set whose volumes have its shards.
+    pub set: SetId,
     /// Bytes before erasure coding; at least 1.
     pub size: u64,
     /// Data shards (k).

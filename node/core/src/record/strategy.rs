@@ -40,7 +40,7 @@ pub(crate) fn data_ref() -> impl Strategy<Value = DataRef> {
     let geometry = (1..=32_u8).prop_flat_map(|k| (Just(k), 0..=(32 - k)));
     (
         data_id(),
-        option::of((0..limits::VOLUMES_MAX).prop_map(|set| SetId(u32::try_from(set).expect("few")))),
+        (0..limits::VOLUMES_MAX).prop_map(|set| SetId(u32::try_from(set).expect("few"))),
         1..=limits::DATA_BYTES_MAX,
         geometry,
         1..=limits::STRIPE_UNIT_BYTES_MAX,

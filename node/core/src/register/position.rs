@@ -18,8 +18,7 @@ use crate::id::{Life, Sequence};
 pub struct OpeningId(pub u64);
 
 impl OpeningId {
-    /// Records before the first opening that a log names. Logs and messages from before openings were drawn
-    /// have this number for all their records.
+    /// Records before the first opening that a log names, and a life alone.
     pub const NONE: Self = Self(0);
 
     /// Draws an opening.

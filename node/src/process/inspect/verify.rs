@@ -312,9 +312,8 @@ impl<'a> InspectedData<'a> {
         data: DataRef,
         report: &mut Report,
     ) -> Option<Self> {
-        let set = data.set.unwrap_or_else(|| topology.owner(placement::slot(key)));
-        let Some(members) = topology.set(set).map(Set::volumes) else {
-            report.problem(format!("{key:?}: {} is of set {}, which is not there", data.id, set.0));
+        let Some(members) = topology.set(data.set).map(Set::volumes) else {
+            report.problem(format!("{key:?}: {} is of set {}, which is not there", data.id, data.set.0));
             return None;
         };
         let geometry = Geometry::new(data.data_shards, data.parity_shards).ok();

@@ -25,7 +25,7 @@ use sherd_core::erasure::Geometry;
 use sherd_core::id::{Epoch, NodeId, PartKey, RegisterKey, SetId, Slot, VolumeId};
 use sherd_core::message::Target;
 use sherd_core::placement;
-use sherd_core::record::{DataRef, put_register_key};
+use sherd_core::record::put_register_key;
 use sherd_core::register::quorum::Quorums;
 use sherd_core::topology::Topology;
 
@@ -296,15 +296,6 @@ impl Cluster {
     /// A set by its id; `None` where the topology has no such set.
     pub fn set(&self, id: SetId) -> Option<&Arc<SetView>> {
         self.sets.get(usize::try_from(id.0).ok()?)
-    }
-
-    /// The set whose volumes have the shards of data that `key` names: the one that the reference says, else
-    /// the key's. `None` where the topology has no such set.
-    pub fn set_holding(&self, key: &RegisterKey, data: &DataRef) -> Option<Arc<SetView>> {
-        match data.set {
-            Some(id) => self.set(id).map(Arc::clone),
-            None => Some(self.set_of(key)),
-        }
     }
 
     /// The current epoch.

@@ -22,7 +22,7 @@ use tokio::sync::futures::OwnedNotified;
 
 use sherd_core::env::HybridClock;
 use sherd_core::erasure::{Code, Geometry};
-use sherd_core::id::{DataId, ProposerId, RegisterKey};
+use sherd_core::id::{DataId, ProposerId};
 use sherd_core::limits::{LARGE_STRIPE_UNIT_BYTES, STRIPE_UNIT_BYTES};
 use sherd_core::record::{DataRef, Home};
 use sherd_volume::buffer::{Buffer, BufferPool};
@@ -202,9 +202,8 @@ impl Stripes {
     }
 
     /// Keeps data that a reader is going to read from being released under it.
-    pub(crate) fn pin<'a>(&self, key: &RegisterKey, data: impl IntoIterator<Item = &'a DataRef>) -> PinGuard {
-        let set = |data: &DataRef| data.set.unwrap_or_else(|| self.inner.cluster.set_of(key).id);
-        self.inner.pins.hold(data.into_iter().map(|data| (set(data), data.id)))
+    pub(crate) fn pin<'a>(&self, data: impl IntoIterator<Item = &'a DataRef>) -> PinGuard {
+        self.inner.pins.hold(data.into_iter().map(|data| (data.set, data.id)))
     }
 
     /// Room for `bytes` bytes outside the budgets of requests; `None` if none is left.
@@ -218,7 +217,7 @@ impl Stripes {
         let geometry = set.geometry;
         DataRef {
             id: DataId { birth: self.inner.births.tick(), proposer: self.inner.proposer },
-            set: Some(set.id),
+            set: set.id,
             size,
             data_shards: shards(geometry.data_shards()),
             parity_shards: shards(geometry.parity_shards()),

@@ -157,7 +157,7 @@ impl StripeRead {
     ) -> Option<Self> {
         let geometry = Geometry::new(data.data_shards, data.parity_shards).ok()?;
         let layout = Layout::new(data.size, geometry, data.stripe_unit).ok()?;
-        let set = stripes.inner.cluster.set_holding(key, &data)?;
+        let set = Arc::clone(stripes.inner.cluster.set(data.set)?);
         if set.routes.len() != geometry.volumes() {
             return None;
         }
@@ -176,7 +176,7 @@ impl StripeRead {
             layout,
             set,
             ahead,
-            _pinned: stripes.pin(key, [&data]),
+            _pinned: stripes.pin([&data]),
             failed: 0,
             trace: request,
         })

@@ -267,25 +267,20 @@ fn units_are_large_where_a_body_has_stripes_of_them_and_the_buffers_have_room() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn data_is_read_from_the_set_that_it_names_or_else_from_its_key_s() {
+async fn data_is_read_from_the_set_that_it_names() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
     let bytes = body(1, 100_000);
     node.put("key", &bytes).await;
     let (register, data) = (node.register("key").await, node.data("key").await);
-    assert_eq!(data.set, Some(SetId(0)), "what is written names its set");
+    assert_eq!(data.set, SetId(0), "what is written names its set");
     let read = async |data: DataRef| {
         let pieces = stripe::read(node.stripes(), &register, data, 0..data.size);
         pieces.try_collect::<Vec<Bytes>>().await.map(|pieces| pieces.concat())
     };
     assert_eq!(read(data).await.as_deref(), Ok(&bytes[..]));
-    assert_eq!(
-        read(DataRef { set: None, ..data }).await.as_deref(),
-        Ok(&bytes[..]),
-        "stored before sets were"
-    );
-    assert_eq!(read(DataRef { set: Some(SetId(1)), ..data }).await, Err(ReadError::Geometry), "not there");
+    assert_eq!(read(DataRef { set: SetId(1), ..data }).await, Err(ReadError::Geometry), "not there");
     let wider = DataRef { data_shards: 3, parity_shards: 3, ..data };
     assert_eq!(read(wider).await, Err(ReadError::Geometry), "more shards than the set has volumes");
     node.close().await;
@@ -317,8 +312,7 @@ impl ScriptedRead {
     }
 
     fn volume_of(&self, shard: u8) -> VolumeId {
-        let set =
-            self.gateway.stripes().inner.cluster.set_holding(&self.register, &self.data).expect("a set");
+        let set = self.gateway.stripes().inner.cluster.set(self.data.set).expect("a set");
         set.routes[placement::home(self.data.id, shard, set.routes.len())].volume
     }
 

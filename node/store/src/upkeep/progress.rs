@@ -20,7 +20,7 @@ use super::deps::Deps;
 use crate::upkeep::limits::PROGRESS_BYTES_MAX;
 use crate::volumes::{UPKEEP_FILE as FILE_NAME, UPKEEP_FILE_NEW as NEW_NAME};
 
-/// The version written. Version 1, which is read too, has no sweep.
+/// The version written, and the only one read.
 const FORMAT: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -31,7 +31,6 @@ pub(crate) struct VolumeProgress {
     /// The scrubber's walk, when it is under way.
     pub(crate) scrub: Option<ScrubProgress>,
     /// The last walk of tombstones.
-    #[serde(default)]
     pub(crate) sweep: Option<SweepProgress>,
 }
 
@@ -72,7 +71,7 @@ impl VolumeProgress {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let outer: ProgressEnvelope = serde_json::from_slice(bytes).ok()?;
         let checksum = blake3::hash(outer.body.get().as_bytes()).to_hex();
-        if !(1..=FORMAT).contains(&outer.format) || checksum.as_str() != outer.checksum {
+        if outer.format != FORMAT || checksum.as_str() != outer.checksum {
             return None;
         }
         serde_json::from_str(outer.body.get()).ok()
@@ -193,14 +192,9 @@ mod tests {
             format!(r#"{{"wants_shards":true,"scrub":{scrub},"sweep":{{"began_ms":9,"place":"cd"}}}}"#);
         let wanted = outer(2, &body);
         assert_eq!(String::from_utf8(progress().encode()).expect("JSON is text"), wanted);
-        assert_eq!(VolumeProgress::decode(outer(3, &body).as_bytes()), None, "another version is not read");
-    }
-
-    #[test]
-    fn what_format_1_remembers_is_read() {
-        let body = r#"{"wants_shards":true,"scrub":{"began_ms":7,"place":"ab"}}"#;
-        let wanted = VolumeProgress { sweep: None, ..progress() };
-        assert_eq!(VolumeProgress::decode(outer(1, body).as_bytes()), Some(wanted));
+        for format in [0, 1, 3] {
+            assert_eq!(VolumeProgress::decode(outer(format, &body).as_bytes()), None, "format {format}");
+        }
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Conditional changes of clients' calls, as version 6 of a value has them, and versions 4 and 5.
+//! Conditional changes of clients' calls, as version 6 of a value has them.
 //!
 //! ```text
 //! conditional := n u16 (1 to 256), n x (token 16, second u32, answer)
 //! answer      := what follows, u8 (1 an etag, 2 a version, or both added up),
 //!                (length u8, etag), (version id 16)
-//! before      := n u8 (at most 16), n x (token 16, etag text, empty for a deletion): versions 4 and 5
 //! ```
+//!
+//! Versions 4 and 5 have a byte 0 in their place.
 
-use super::limits::WITHOUT_SECONDS_MAX;
 use super::version::ValueVersion;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::VersionId;
@@ -26,9 +26,9 @@ pub(super) fn conditional_bytes(conditional: &[ConditionalChange]) -> usize {
     conditional.iter().map(|made| CONDITIONAL_CHANGE_BYTES + answer_bytes(&made.answer)).sum()
 }
 
-/// Appends conditional changes; of none, the empty list of versions 4 and 5.
+/// Appends conditional changes; in versions 4 and 5, which have none, a byte 0.
 pub(super) fn put_conditional(writer: &mut Writer, conditional: &[ConditionalChange], stored: ValueVersion) {
-    if stored < ValueVersion::WithSeconds {
+    if stored < ValueVersion::Conditional {
         writer.u8(0);
         return;
     }
@@ -49,33 +49,23 @@ pub(super) fn put_conditional(writer: &mut Writer, conditional: &[ConditionalCha
     }
 }
 
-/// Takes the conditional changes of a value; versions before 4 have none.
+/// Takes the conditional changes of a value; versions 4 and 5 have none.
 pub(super) fn take_conditional(
     reader: &mut Reader,
     stored: ValueVersion,
 ) -> Result<Vec<ConditionalChange>, DecodeError> {
-    let (length, most) = match stored {
-        ValueVersion::Unnumbered | ValueVersion::WithoutSets | ValueVersion::Unconditional => (0, 0),
-        ValueVersion::Conditional | ValueVersion::WithEntries => {
-            (usize::from(reader.u8("conditional changes")?), WITHOUT_SECONDS_MAX)
-        }
-        ValueVersion::WithSeconds => {
-            (usize::from(reader.u16("conditional changes")?), CONDITIONAL_CHANGES_MAX)
-        }
-    };
-    if length > most {
-        return Err(DecodeError::Invalid { field: "conditional changes" });
+    let invalid = DecodeError::Invalid { field: "conditional changes" };
+    if stored < ValueVersion::Conditional {
+        return if reader.u8("conditional changes")? == 0 { Ok(Vec::new()) } else { Err(invalid) };
+    }
+    let length = usize::from(reader.u16("conditional changes")?);
+    if length > CONDITIONAL_CHANGES_MAX {
+        return Err(invalid);
     }
     let mut conditional = Vec::with_capacity(length);
     for _ in 0..length {
         let token = CallToken(reader.array("call token")?);
-        let (second, answer) = if stored >= ValueVersion::WithSeconds {
-            (reader.u32("call second")?, take_answer(reader)?)
-        } else {
-            let etag = reader.text("conditional etag")?;
-            let etag = (!etag.is_empty()).then(|| etag.into_boxed_str());
-            (0, KeptAnswer { etag, version: None })
-        };
+        let (second, answer) = (reader.u32("call second")?, take_answer(reader)?);
         conditional.push(ConditionalChange { token, second, answer });
     }
     Ok(conditional)

@@ -18,7 +18,7 @@ pub(super) fn put_entries(writer: &mut Writer, entries: &Entries) {
     }
 }
 
-/// Takes the entries of a record; those stored before version 5 have none.
+/// Takes the entries of a record; a value of version 4 has none.
 pub(super) fn take_entries(reader: &mut Reader, stored: ValueVersion) -> Result<Entries, DecodeError> {
     let invalid = DecodeError::Invalid { field: "entries" };
     if stored < ValueVersion::WithEntries {

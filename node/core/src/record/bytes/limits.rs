@@ -5,8 +5,6 @@ use super::data_ref::DATA_REF_BYTES;
 use crate::limits;
 use crate::record::ChecksumAlgorithm;
 
-/// Conditional changes that a value of versions 4 and 5 has at most.
-pub(super) const WITHOUT_SECONDS_MAX: usize = 16;
 /// Bytes of the shortest version: a delete marker.
 pub(super) const VERSION_BYTES_MIN: usize = 16 + 8 + 1;
 /// Bytes of the shortest upload: no attributes, no checksum.

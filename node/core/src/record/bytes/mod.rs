@@ -15,9 +15,8 @@
 //! `calls.rs`. All numbers are little endian; ids are as [`crate::id`] stores them; lists, blobs and texts
 //! (UTF-8) carry a `u32` count in front; times are milliseconds since the Unix epoch. A value has one stored
 //! form in each version, so bytes that are passed on unchanged keep their digest: version 5 has at least one
-//! entry, version 6 at least one conditional change. Versions 1 to 3 of a value and version 1 of a page are
-//! still read, see [`ValueVersion`]. The rules of a value stand once, in `check.rs`, and are checked both
-//! when writing and when reading.
+//! entry, version 6 at least one conditional change. All other versions are refused. The rules of a value
+//! stand once, in `check.rs`, and are checked both when writing and when reading.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -33,7 +32,7 @@ mod part;
 #[expect(clippy::indexing_slicing, reason = "a test that indexes past an end has failed")]
 mod tests;
 
-pub use data_ref::{DataRefForm, put_data_ref, take_data_ref};
+pub use data_ref::{put_data_ref, take_data_ref};
 pub use part::{decode_manifest, encode_manifest};
 
 use bytes::Bytes;
@@ -48,8 +47,6 @@ use data_ref::take_optional;
 use entries::{put_entries, take_entries};
 use version::ValueVersion;
 
-/// Change ids that a value of [`ValueVersion::Unnumbered`] has at most.
-const UNNUMBERED_CHANGE_IDS: usize = 4;
 /// Bytes that most values fit in, so that their encoding allocates once.
 const USUAL_BYTES: usize = 512;
 
@@ -103,11 +100,9 @@ impl Value {
         let state = match reader.u8("state")? {
             0 => State::Tombstone,
             1 => State::Object(object::take_object(&mut reader, version)?),
-            2 => State::Part(part::take_part(&mut reader, version.data_refs())?),
+            2 => State::Part(part::take_part(&mut reader)?),
             3 => State::Bucket(take_bucket(&mut reader, version)?),
-            4 if version >= ValueVersion::Conditional => {
-                State::UploadAttributes(object::take_attributes(&mut reader)?)
-            }
+            4 => State::UploadAttributes(object::take_attributes(&mut reader)?),
             _ => return Err(DecodeError::Invalid { field: "state" }),
         };
         reader.finish("value")?;
@@ -140,17 +135,15 @@ fn put_changes(writer: &mut Writer, changes: &Changes, version: ValueVersion) {
 }
 
 fn take_changes(reader: &mut Reader, version: ValueVersion) -> Result<Changes, DecodeError> {
-    let numbered = version > ValueVersion::Unnumbered;
     let count = reader.u64("changes")?;
     let length = usize::from(reader.u8("change ids")?);
-    if length > if numbered { CHANGE_IDS } else { UNNUMBERED_CHANGE_IDS } {
+    if length > CHANGE_IDS {
         return Err(DecodeError::Invalid { field: "change ids" });
     }
     let mut recent = Vec::with_capacity(length);
     for _ in 0..length {
         let change = ChangeId::from_bytes(reader.array("change id")?);
-        let number = if numbered { reader.u16("change try")? } else { 0 };
-        recent.push(ChangeTry { change, number });
+        recent.push(ChangeTry { change, number: reader.u16("change try")? });
     }
     Ok(Changes { count, recent, conditional: take_conditional(reader, version)? })
 }
@@ -183,7 +176,7 @@ fn take_bucket(reader: &mut Reader, version: ValueVersion) -> Result<Bucket, Dec
             2 => BucketPhase::Deleted,
             _ => return Err(DecodeError::Invalid { field: "bucket phase" }),
         },
-        tags: if version >= ValueVersion::Conditional { take_tags(reader)? } else { Vec::new() },
+        tags: take_tags(reader)?,
         entries: take_entries(reader, version)?,
     })
 }

@@ -11,7 +11,7 @@
 //! upload     := id 16, initiated u64, has attributes u8, (attributes), algorithm u8 (0 none), (kind u8)
 //! ```
 
-use super::data_ref::{DataRefForm, put_data_ref, take_data_ref, take_optional};
+use super::data_ref::{put_data_ref, take_data_ref, take_optional};
 use super::entries::{put_entries, take_entries};
 use super::limits::{PAIR_BYTES_MIN, UPLOAD_BYTES_MIN, VERSION_BYTES_MIN};
 use super::part::{algorithm_of, put_checksum, put_parts, take_checksum, take_parts};
@@ -68,7 +68,7 @@ pub(super) fn take_object(reader: &mut Reader, stored: ValueVersion) -> Result<O
     }
     let mut uploads = Vec::with_capacity(count);
     for _ in 0..count {
-        uploads.push(take_upload(reader, stored)?);
+        uploads.push(take_upload(reader)?);
     }
     Ok(Object { versions, uploads })
 }
@@ -128,7 +128,7 @@ fn take_content(reader: &mut Reader, stored: ValueVersion) -> Result<Content, De
     }
     let upload =
         take_optional(reader, "completed upload", |reader| reader.array("completed upload").map(UploadId))?;
-    let body = take_body(reader, stored.data_refs())?;
+    let body = take_body(reader)?;
     let entries = take_entries(reader, stored)?;
     Ok(Content { size, etag, attributes, checksums, upload, body, entries })
 }
@@ -167,12 +167,12 @@ fn put_body(writer: &mut Writer, body: &Body) {
     }
 }
 
-fn take_body(reader: &mut Reader, form: DataRefForm) -> Result<Body, DecodeError> {
+fn take_body(reader: &mut Reader) -> Result<Body, DecodeError> {
     match reader.u8("body kind")? {
         1 => Ok(Body::Inline { hash: reader.array("inline hash")? }),
-        2 => take_data_ref(reader, form).map(Body::Data),
-        3 => take_parts(reader, limits::PARTS_IN_RECORD_MAX, form).map(Body::Parts),
-        4 => Ok(Body::Manifest { page: take_data_ref(reader, form)?, parts: reader.u16("manifest parts")? }),
+        2 => take_data_ref(reader).map(Body::Data),
+        3 => take_parts(reader, limits::PARTS_IN_RECORD_MAX).map(Body::Parts),
+        4 => Ok(Body::Manifest { page: take_data_ref(reader)?, parts: reader.u16("manifest parts")? }),
         _ => Err(DecodeError::Invalid { field: "body kind" }),
     }
 }
@@ -189,15 +189,11 @@ fn put_upload(writer: &mut Writer, upload: &Upload) {
     };
 }
 
-fn take_upload(reader: &mut Reader, stored: ValueVersion) -> Result<Upload, DecodeError> {
+fn take_upload(reader: &mut Reader) -> Result<Upload, DecodeError> {
     Ok(Upload {
         id: UploadId(reader.array("upload id")?),
         initiated_ms: reader.u64("upload initiated")?,
-        attributes: if stored >= ValueVersion::Conditional {
-            take_optional(reader, "upload attributes", take_attributes)?
-        } else {
-            Some(take_attributes(reader)?)
-        },
+        attributes: take_optional(reader, "upload attributes", take_attributes)?,
         checksum: take_upload_checksum(reader)?,
     })
 }

@@ -11,7 +11,7 @@
 
 use bytes::Bytes;
 
-use super::data_ref::{DataRefForm, put_data_ref, take_data_ref, take_optional};
+use super::data_ref::{put_data_ref, take_data_ref, take_optional};
 use super::limits::{MANIFEST_BYTES_MAX, PART_REF_BYTES_MAX, PART_REF_BYTES_MIN};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::limits;
@@ -20,8 +20,6 @@ use crate::record::{Checksum, ChecksumAlgorithm, ChecksumBytes, Part, PartRef};
 
 /// The version in which manifest pages are stored.
 const MANIFEST_VERSION: u8 = 2;
-/// Pages whose data references name no set: still read.
-const MANIFEST_VERSION_WITHOUT_SETS: u8 = 1;
 
 const _: () = assert!(MANIFEST_BYTES_MAX < 5 << 18, "a manifest page is read whole: at most 1.25 MiB");
 
@@ -46,12 +44,11 @@ pub fn decode_manifest(page: Bytes) -> Result<Vec<PartRef>, DecodeError> {
         return Err(DecodeError::Invalid { field: "manifest" });
     }
     let mut reader = Reader::new(page);
-    let form = match reader.u8("manifest")? {
-        MANIFEST_VERSION => DataRefForm::WithSet,
-        MANIFEST_VERSION_WITHOUT_SETS => DataRefForm::WithoutSet,
+    match reader.u8("manifest")? {
+        MANIFEST_VERSION => {}
         version => return Err(DecodeError::Version { field: "manifest", version }),
-    };
-    let parts = take_parts(&mut reader, usize::from(limits::PARTS_MAX), form)?;
+    }
+    let parts = take_parts(&mut reader, usize::from(limits::PARTS_MAX))?;
     reader.finish("manifest")?;
     check_parts(&parts, usize::from(limits::PARTS_MAX))?;
     Ok(parts)
@@ -62,8 +59,8 @@ pub(super) fn put_part(writer: &mut Writer, part: &Part) {
     put_part_ref(writer.u64(*modified_ms), part);
 }
 
-pub(super) fn take_part(reader: &mut Reader, form: DataRefForm) -> Result<Part, DecodeError> {
-    Ok(Part { modified_ms: reader.u64("part modified")?, part: take_part_ref(reader, form)? })
+pub(super) fn take_part(reader: &mut Reader) -> Result<Part, DecodeError> {
+    Ok(Part { modified_ms: reader.u64("part modified")?, part: take_part_ref(reader)? })
 }
 
 pub(super) fn put_parts(writer: &mut Writer, parts: &[PartRef]) {
@@ -73,18 +70,14 @@ pub(super) fn put_parts(writer: &mut Writer, parts: &[PartRef]) {
     }
 }
 
-pub(super) fn take_parts(
-    reader: &mut Reader,
-    count_max: usize,
-    form: DataRefForm,
-) -> Result<Vec<PartRef>, DecodeError> {
+pub(super) fn take_parts(reader: &mut Reader, count_max: usize) -> Result<Vec<PartRef>, DecodeError> {
     let count = reader.count(PART_REF_BYTES_MIN, "parts")?;
     if count > count_max {
         return Err(DecodeError::Invalid { field: "parts" });
     }
     let mut parts = Vec::with_capacity(count);
     for _ in 0..count {
-        parts.push(take_part_ref(reader, form)?);
+        parts.push(take_part_ref(reader)?);
     }
     Ok(parts)
 }
@@ -101,12 +94,12 @@ fn put_part_ref(writer: &mut Writer, part: &PartRef) {
     }
 }
 
-fn take_part_ref(reader: &mut Reader, form: DataRefForm) -> Result<PartRef, DecodeError> {
+fn take_part_ref(reader: &mut Reader) -> Result<PartRef, DecodeError> {
     Ok(PartRef {
         number: reader.u16("part number")?,
         tag: reader.array("part tag")?,
         checksum: take_optional(reader, "part checksum", take_checksum)?,
-        data: take_optional(reader, "part data", |reader| take_data_ref(reader, form))?,
+        data: take_optional(reader, "part data", take_data_ref)?,
     })
 }
 

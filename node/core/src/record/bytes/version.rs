@@ -1,44 +1,33 @@
-//! Which versions of a value's stored form there are, and in what they differ.
+//! The versions of a value's stored form, and in what they differ.
 //!
-//! A value is read in any of them. It is written in version 6 where it keeps conditional changes, else in
-//! version 5 where one of its records has an entry, else in version 4: a program without these refuses the
-//! value and never loses them, and all other values keep their bytes. The codecs of objects and buckets ask
-//! the version of the bytes around them which fields are absent.
+//! A value is written in version 6 where it keeps conditional changes, else in version 5 where one of its
+//! records has an entry, else in version 4: a program without these refuses the value and never loses them,
+//! and all other values keep their bytes. Each is read as it is written; versions 1 to 3 are refused. The
+//! codecs of objects and buckets ask the version of the bytes around them which fields are absent.
 
-use super::data_ref::DataRefForm;
 use crate::codec::{DecodeError, Reader};
 use crate::record::check::require;
 use crate::record::{OverLimit, State, Value, VersionKind};
 
-/// The versions of a value's stored form: all are read, the last three are written.
+/// The versions of a value's stored form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum ValueVersion {
-    /// Changes have no numbered tries, which is try 0, and there are at most four.
-    Unnumbered = 1,
-    /// Data references name no set.
-    WithoutSets = 2,
-    /// Conditional changes and tags of buckets are absent, and each upload has its attributes.
-    Unconditional = 3,
-    /// No record has entries, and of conditional changes there are at most sixteen, each with an entity tag
-    /// and no second.
-    Conditional = 4,
-    /// At least one record has entries.
+    /// Without entries and conditional changes.
+    Plain = 4,
+    /// At least one record has entries; without conditional changes.
     WithEntries = 5,
-    /// There is at least one conditional change.
-    WithSeconds = 6,
+    /// With at least one conditional change.
+    Conditional = 6,
 }
 
 impl ValueVersion {
     /// The version that a stored value begins with.
     pub(super) fn take(reader: &mut Reader) -> Result<Self, DecodeError> {
         match reader.u8("value")? {
-            1 => Ok(Self::Unnumbered),
-            2 => Ok(Self::WithoutSets),
-            3 => Ok(Self::Unconditional),
-            4 => Ok(Self::Conditional),
+            4 => Ok(Self::Plain),
             5 => Ok(Self::WithEntries),
-            6 => Ok(Self::WithSeconds),
+            6 => Ok(Self::Conditional),
             version => Err(DecodeError::Version { field: "value", version }),
         }
     }
@@ -47,26 +36,21 @@ impl ValueVersion {
     pub(super) fn of(value: &Value) -> Self {
         let Value { changes, state } = value;
         if !changes.conditional.is_empty() {
-            Self::WithSeconds
+            Self::Conditional
         } else if has_entries(state) {
             Self::WithEntries
         } else {
-            Self::Conditional
+            Self::Plain
         }
     }
 
     /// Requires that a value which was read in this version has what the version is for.
     pub(super) fn judge(self, value: &Value) -> Result<(), OverLimit> {
         match self {
-            Self::Unnumbered | Self::WithoutSets | Self::Unconditional | Self::Conditional => Ok(()),
+            Self::Plain => Ok(()),
             Self::WithEntries => require(has_entries(&value.state), "entries"),
-            Self::WithSeconds => require(!value.changes.conditional.is_empty(), "conditional changes"),
+            Self::Conditional => require(!value.changes.conditional.is_empty(), "conditional changes"),
         }
-    }
-
-    /// The form of its data references.
-    pub(super) fn data_refs(self) -> DataRefForm {
-        if self >= Self::Unconditional { DataRefForm::WithSet } else { DataRefForm::WithoutSet }
     }
 }
 

@@ -229,7 +229,6 @@ mod tests {
         assert_eq!(held.map(|position| own.lacks(&position)), [false; 6]);
     }
 
-    /// A log from before openings were drawn, and a peer of a version that draws none.
     #[test]
     fn a_log_that_names_no_opening_lacks_every_remembered_one() {
         let own = history(1, &[]);

@@ -79,7 +79,7 @@ impl Bodies {
                 let key = key.clone();
                 let pieces = pieces_of(&parts, range);
                 // All of them from the start: the last part may be read hours after the first.
-                let pinned = stripes.pin(&key, pieces.iter().map(|(data, _)| data));
+                let pinned = stripes.pin(pieces.iter().map(|(data, _)| data));
                 let request = trace::current();
                 stream::iter(pieces)
                     .flat_map(move |(data, range)| {
@@ -113,7 +113,7 @@ fn pieces_of(parts: &[PartRef], range: Range<u64>) -> Vec<(DataRef, Range<u64>)>
 pub(in crate::object) fn part_of_size(number: u16, size: u64) -> PartRef {
     let data = DataRef {
         id: sherd_core::id::DataId::ZERO,
-        set: None,
+        set: sherd_core::id::SetId(0),
         size,
         data_shards: 1,
         parity_shards: 0,

@@ -463,12 +463,14 @@ impl From<MissingResource> for CompletionConflict {
 
 #[cfg(test)]
 mod tests {
+    use sherd_core::id::SetId;
+
     use super::*;
 
     fn part(number: u16, size: u64, byte: u8) -> PartRef {
         let data = record::DataRef {
             id: DataId::ZERO,
-            set: None,
+            set: SetId(0),
             size,
             data_shards: 1,
             parity_shards: 0,

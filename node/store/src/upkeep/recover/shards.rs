@@ -280,14 +280,14 @@ impl ShardRestorer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sherd_core::id::{BucketId, ObjectKey, ProposerId, Timestamp};
+    use sherd_core::id::{BucketId, ObjectKey, ProposerId, SetId, Timestamp};
 
     fn missing(birth_ms: u64) -> MissingShard {
         let id = DataId { birth: Timestamp::from_ms(birth_ms), proposer: ProposerId(1) };
         let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
         let data = DataRef {
             id,
-            set: None,
+            set: SetId(0),
             size: 1,
             data_shards: 2,
             parity_shards: 2,

@@ -409,7 +409,7 @@ impl Releaser {
             ReleaseOutcome::Done if is_page => self.release_listed(key, data).await,
             judged => judged,
         };
-        if judged == ReleaseOutcome::Done { self.delete_data(key, data).await } else { judged }
+        if judged == ReleaseOutcome::Done { self.delete_data(data).await } else { judged }
     }
 
     /// Releases what a page lists, unless it is named: [`ReleaseOutcome::Done`] where nothing else of it is
@@ -418,7 +418,7 @@ impl Releaser {
         let Ok(listed) = listed_on(&self.deps.stripes, key, page).await else { return ReleaseOutcome::Later };
         for part in listed {
             let judged = match self.judge_release(key, part).await {
-                ReleaseOutcome::Done => self.delete_data(key, part).await,
+                ReleaseOutcome::Done => self.delete_data(part).await,
                 judged => judged,
             };
             match judged {
@@ -456,8 +456,8 @@ impl Releaser {
     }
 
     /// Removes every shard of data, unless a reader of another node holds it.
-    pub(crate) async fn delete_data(&self, key: &RegisterKey, data: DataRef) -> ReleaseOutcome {
-        let Some(set) = self.deps.cluster.set_holding(key, &data) else { return ReleaseOutcome::Later };
+    pub(crate) async fn delete_data(&self, data: DataRef) -> ReleaseOutcome {
+        let Some(set) = self.deps.cluster.set(data.set) else { return ReleaseOutcome::Later };
         let volumes = set.routes.len();
         if usize::from(data.data_shards) + usize::from(data.parity_shards) != volumes {
             return ReleaseOutcome::Done;

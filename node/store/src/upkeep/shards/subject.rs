@@ -74,7 +74,7 @@ pub(crate) struct HealSubject {
 impl HealSubject {
     /// The data id with its set; an error when the two do not fit together.
     pub(crate) fn new(deps: &Deps, key: &RegisterKey, data: DataRef) -> Result<Self, RebuildError> {
-        let set = deps.cluster.set_holding(key, &data).ok_or(RebuildError::Geometry)?;
+        let set = Arc::clone(deps.cluster.set(data.set).ok_or(RebuildError::Geometry)?);
         let geometry =
             Geometry::new(data.data_shards, data.parity_shards).map_err(|_| RebuildError::Geometry)?;
         let layout =

@@ -79,7 +79,7 @@ async fn what_a_gateway_that_is_gone_read_goes_when_its_leases_expire() {
     let directories = Directories::new(4);
     let (node, other) = two_nodes(&directories).await;
     let (register, old) = replaced(&node, &other).await;
-    let pinned = node.workers.deps.stripes.pin(&register, [&old]);
+    let pinned = node.workers.deps.stripes.pin([&old]);
     node.workers.leases.tell_leases(ProposerId(1), node.workers.deps.pins.to_lease(), false).await;
     let release = async || other.workers.releaser.release_data_id(&register, old, false).await;
     node.clock.pass_us(4 * MINUTE_US);

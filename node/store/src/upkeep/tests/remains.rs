@@ -244,7 +244,7 @@ async fn a_row_goes_although_the_page_that_it_names_is_gone() {
     let ticket = node.workers.deps.registers.begin(&register);
     node.workers.deps.registers.change(ticket, Writer::new(listed)).await.expect("changed");
     tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
-    assert_eq!(node.workers.releaser.delete_data(&register, page).await, ReleaseOutcome::Done);
+    assert_eq!(node.workers.releaser.delete_data(page).await, ReleaseOutcome::Done);
     node.workers.remains.look_for_remains().await;
     assert_eq!(rows_left(&node, register.bucket).await, [0; 4]);
     node.close().await;

@@ -1,4 +1,4 @@
-//! Version 6: values that keep conditional changes. Those of versions 4 and 5 are still read.
+//! Version 6: values that keep conditional changes.
 
 use super::entries::{NONE, TWO, golden_version_behind, one_version, two};
 use super::*;
@@ -9,10 +9,6 @@ use crate::record::{CallToken, ConditionalChange, KeptAnswer};
 const CALLS: &str = "0300 0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c 04030201 00
      0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d 05030201 01 02 6530
      0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e ffffffff 03 02 6531 99999999999999999999999999999999";
-/// As versions 4 and 5 have two of them.
-const CALLS_BEFORE: &str = "02 0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c 02000000 6530
-     0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d 00000000";
-
 fn made(token: u8, second: u32, etag: Option<&str>, version: Option<VersionId>) -> ConditionalChange {
     let answer = KeptAnswer { etag: etag.map(Into::into), version };
     ConditionalChange { token: CallToken([token; 16]), second, answer }
@@ -24,10 +20,6 @@ fn calls() -> Vec<ConditionalChange> {
         made(0x0d, 0x0102_0305, Some("e0"), None),
         made(0x0e, u32::MAX, Some("e1"), Some(VersionId([0x99; 16]))),
     ]
-}
-
-fn calls_before() -> Vec<ConditionalChange> {
-    vec![made(0x0c, 0, Some("e0"), None), made(0x0d, 0, None, None)]
 }
 
 fn with(conditional: Vec<ConditionalChange>, value: Value) -> Value {
@@ -69,22 +61,6 @@ fn version_6_is_these_bytes() {
 }
 
 #[test]
-fn conditional_changes_of_versions_4_and_5_are_still_read() {
-    for (value, golden) in [
-        (of(State::Tombstone), golden_tombstone(4, CALLS_BEFORE)),
-        (one_version(Entries::default()), golden_version_behind(4, CALLS_BEFORE, "")),
-        (one_version(two()), golden_version_behind(5, CALLS_BEFORE, TWO)),
-    ] {
-        let value = with(calls_before(), value);
-        assert_eq!(Value::decode(golden), Ok(value.clone()));
-        assert_eq!(value.encode().first(), Some(&6), "it is stored as version 6");
-        assert_eq!(Value::decode(value.encode()), Ok(value));
-    }
-    let seventeen = format!("11 {}", "0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c 00000000".repeat(17));
-    assert_eq!(Value::decode(golden_tombstone(4, &seventeen)), refused("conditional changes"));
-}
-
-#[test]
 fn a_value_whose_last_conditional_change_goes_is_of_an_older_version_again() {
     let stored = |value: &Value| (with(calls(), value.clone()).encode(), value.encode());
     for (value, version) in [(object(), 4), (one_version(two()), 5)] {
@@ -92,6 +68,8 @@ fn a_value_whose_last_conditional_change_goes_is_of_an_older_version_again() {
         assert_eq!((with.first(), without.first()), (Some(&6), Some(&version)));
     }
     assert_eq!(Value::decode(golden_tombstone(6, "0000")), refused("conditional changes"));
+    let one = format!("01 {} 00000000", "0c".repeat(16));
+    assert_eq!(Value::decode(golden_tombstone(4, &one)), refused("conditional changes"));
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn object_with(place: usize, entries: Entries) -> Value {
 }
 
 fn golden_bucket(entries: &str) -> Bytes {
-    let of_version_4 = goldens(4).into_iter().nth(1).expect("a bucket").1;
+    let of_version_4 = goldens().into_iter().nth(1).expect("a bucket").1;
     unhex(&format!("05 {} {entries}", hex(&of_version_4.slice(1..))))
 }
 

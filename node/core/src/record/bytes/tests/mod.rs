@@ -1,5 +1,5 @@
-//! Golden bytes pin versions 1 to 4, version 5 in `entries.rs` and version 6 in `calls.rs`; properties hold
-//! for values of every shape; no bytes make a decoder panic.
+//! Golden bytes pin version 4, version 5 in `entries.rs` and version 6 in `calls.rs`; properties hold for
+//! values of every shape; no bytes make a decoder panic.
 
 mod calls;
 mod checksums;
@@ -43,7 +43,7 @@ fn numbered(made: u64, number: u16) -> ChangeTry {
 fn data(birth: u64) -> DataRef {
     DataRef {
         id: DataId { birth: Timestamp::from_u64(birth), proposer: ProposerId(7) },
-        set: Some(SetId(0x0a0b)),
+        set: SetId(0x0a0b),
         size: 0x0102_0304,
         data_shards: 5,
         parity_shards: 3,
@@ -144,11 +144,8 @@ const CHANGES: &str = "0300000000000000 02 0000000000000001000000000000beef 0100
      0000000000000002000000000000beef 0302";
 /// Bytes that version 4 has behind it: no conditional changes.
 const NO_CALLS: &str = "00";
-const UNNUMBERED: &str =
-    "0300000000000000 02 0000000000000001000000000000beef 0000000000000002000000000000beef";
 
 const DATA_REF_TAIL: &str = "0000000000000007 0b0a0000 0403020100000000 05 03 00000400 02";
-const DATA_REF_TAIL_WITHOUT_SET: &str = "0000000000000007 0403020100000000 05 03 00000400 02";
 
 fn golden_content(body: &str) -> String {
     format!(
@@ -166,12 +163,9 @@ fn golden_version(id: &str, rest: &str) -> String {
     format!("{} 2211000000000000 {rest}", id.repeat(16))
 }
 
-/// The golden object, in a form that has all that version 4 has, or in version 3's.
-fn golden_object(version: u8) -> String {
-    let newest = |text: &'static str| if version == 4 { text } else { "" };
-    let uploads = if version == 4 { "03000000" } else { "02000000" };
+fn golden_object() -> String {
     [
-        format!("{version:02x} {CHANGES} {} 01 05000000", newest(NO_CALLS)),
+        format!("04 {CHANGES} {NO_CALLS} 01 05000000"),
         golden_version("01", &format!("01 {}", golden_content(&format!("01 {}", "44".repeat(32))))),
         golden_version("02", "00"),
         golden_version(
@@ -189,49 +183,31 @@ fn golden_object(version: u8) -> String {
             "05",
             &format!("01 {}", golden_content(&format!("04 0000000000000002 {DATA_REF_TAIL} 1027"))),
         ),
-        format!(
-            "{uploads} {} 0100000000000000 {} 01000000 01000000 6e 00000000 00",
-            "01".repeat(16),
-            newest("01")
-        ),
-        format!("{} 0200000000000000 {} 00000000 05 02", "02".repeat(16), newest("01")),
-        newest("03030303030303030303030303030303 0300000000000000 00 00").to_owned(),
+        format!("03000000 {} 0100000000000000 01 01000000 01000000 6e 00000000 00", "01".repeat(16)),
+        format!("{} 0200000000000000 01 00000000 05 02", "02".repeat(16)),
+        "03030303030303030303030303030303 0300000000000000 00 00".to_owned(),
     ]
     .join(" ")
 }
 
-fn goldens(version: u8) -> Vec<(Value, Bytes)> {
-    let newest = |text: &'static str| if version == 4 { text } else { "" };
-    let conditional = newest(NO_CALLS);
+fn goldens() -> Vec<(Value, Bytes)> {
     let texts = [
-        format!("{version:02x} 0000000000000000 00 {} 00", newest("00")),
+        "04 0000000000000000 00 00 00".to_owned(),
         format!(
-            "{version:02x} {CHANGES} {conditional} 03 {id} 0500000000000000 02000000 6575
-             01 0000000000000006000000000000beef {tags}",
+            "04 {CHANGES} {NO_CALLS} 03 {id} 0500000000000000 02000000 6575
+             01 0000000000000006000000000000beef 01 01000000 6b 02000000 7632",
             id = "bb".repeat(16),
-            tags = newest("01 01000000 6b 02000000 7632"),
         ),
-        format!("{version:02x} {CHANGES} {conditional} 02 4d00000000000000 {}", golden_part("1027")),
-        golden_object(version),
+        format!("04 {CHANGES} {NO_CALLS} 02 4d00000000000000 {}", golden_part("1027")),
+        golden_object(),
     ];
     let values = [tombstone(), bucket(), uploaded_part(), object()];
-    let of_version = |value| if version == 4 { value } else { of_version_3(value) };
-    values.into_iter().map(of_version).zip(texts.iter().map(|text| unhex(text))).collect()
-}
-
-/// A value without what came with version 4, but for conditional changes, which it has none of.
-fn of_version_3(mut value: Value) -> Value {
-    match &mut value.state {
-        State::Tombstone | State::Part(_) | State::UploadAttributes(_) => {}
-        State::Object(object) => object.uploads.retain(|upload| upload.attributes.is_some()),
-        State::Bucket(bucket) => bucket.tags.clear(),
-    }
-    value
+    values.into_iter().zip(texts.iter().map(|text| unhex(text))).collect()
 }
 
 #[test]
 fn version_4_is_these_bytes() {
-    for (value, golden) in goldens(4) {
+    for (value, golden) in goldens() {
         assert_eq!(hex(&value.encode()), hex(&golden));
         assert_eq!(Value::decode(golden), Ok(value));
     }
@@ -240,17 +216,9 @@ fn version_4_is_these_bytes() {
 #[test]
 fn the_attributes_of_an_upload_are_these_bytes() {
     let value = of(State::UploadAttributes(attributes("k", "v2")));
-    let golden = |version: u8, conditional: &str| {
-        unhex(&format!("{version:02x} {CHANGES} {conditional} 04 01000000 01000000 6b 02000000 7632"))
-    };
-    assert_eq!(hex(&value.encode()), hex(&golden(4, NO_CALLS)));
-    assert_eq!(Value::decode(golden(4, NO_CALLS)), Ok(value));
-    assert_eq!(
-        Value::decode(golden(3, "")),
-        Err(DecodeError::Invalid { field: "state" }),
-        "it came with version 4"
-    );
-    let bytes = golden(4, NO_CALLS);
+    let bytes = unhex(&format!("04 {CHANGES} {NO_CALLS} 04 01000000 01000000 6b 02000000 7632"));
+    assert_eq!(hex(&value.encode()), hex(&bytes));
+    assert_eq!(Value::decode(bytes.clone()), Ok(value));
     for length in 0..bytes.len() {
         assert!(Value::decode(bytes.slice(..length)).is_err(), "the first {length} bytes decode");
     }
@@ -278,99 +246,11 @@ fn uploads_at_their_limit_fit_an_answer_unasked() {
 }
 
 #[test]
-fn version_3_is_still_read() {
-    for (value, golden) in goldens(3) {
-        assert_eq!(golden.first(), Some(&3));
-        assert_eq!(Value::decode(golden.clone()), Ok(value.clone()));
-        assert_ne!(value.encode(), golden, "it is stored as version 4");
-        assert_eq!(Value::decode(value.encode()), Ok(value));
-    }
-}
-
-/// Golden bytes whose data references have no set in them.
-fn without_sets(golden: &Bytes) -> Bytes {
-    let [with, without] = [DATA_REF_TAIL, DATA_REF_TAIL_WITHOUT_SET].map(|tail| hex(&unhex(tail)));
-    unhex(&hex(golden).replace(&with, &without))
-}
-
-/// A value whose data references name no set.
-fn of_no_set(mut value: Value) -> Value {
-    let forget = |data: &mut DataRef| data.set = None;
-    let forget_part = |part: &mut PartRef| part.data.iter_mut().for_each(forget);
-    match &mut value.state {
-        State::Tombstone | State::Bucket(_) | State::UploadAttributes(_) => {}
-        State::Part(part) => forget_part(&mut part.part),
-        State::Object(object) => {
-            for version in &mut object.versions {
-                let VersionKind::Content(content) = &mut version.kind else { continue };
-                match &mut content.body {
-                    Body::Inline { .. } => {}
-                    Body::Data(data) | Body::Manifest { page: data, .. } => forget(data),
-                    Body::Parts(parts) => parts.iter_mut().for_each(forget_part),
-                }
-            }
-        }
-    }
-    value
-}
-
-/// Version 3 but for the version itself and the sets of its data.
-fn version_2(golden: &Bytes) -> Bytes {
-    unhex(&hex(&without_sets(golden)).replacen("03", "02", 1))
-}
-
-#[test]
-fn version_2_is_still_read() {
-    for (value, golden) in goldens(3) {
-        let golden = version_2(&golden);
-        assert_eq!(golden.first(), Some(&2));
-        let read = of_no_set(value);
-        assert_eq!(Value::decode(golden.clone()), Ok(read.clone()));
-        assert_ne!(read.encode(), golden, "it is stored as version 4");
-        assert_eq!(Value::decode(read.encode()), Ok(read), "which keeps that no set is named");
-    }
-    let object = unhex(&golden_object(3));
-    let old = version_2(&object);
-    assert_eq!(object.len() - old.len(), 4 * 4, "four data references lie in it");
-}
-
-/// Version 2 but for the version itself and the tries of its changes.
-fn version_1(golden: &Bytes) -> Bytes {
-    let golden = hex(&version_2(golden));
-    unhex(&golden.replacen("02", "01", 1).replacen(&hex(&unhex(CHANGES)), &hex(&unhex(UNNUMBERED)), 1))
-}
-
-#[test]
-fn version_1_is_still_read() {
-    for (value, golden) in goldens(3) {
-        let recent = value.changes.recent.iter().map(|made| ChangeTry { number: 0, ..*made }).collect();
-        let value = of_no_set(value);
-        let unnumbered = Value { changes: Changes { recent, ..value.changes }, ..value };
-        let golden = version_1(&golden);
-        assert_eq!(golden.first(), Some(&1));
-        assert_eq!(Value::decode(golden.clone()), Ok(unnumbered.clone()));
-        assert_ne!(unnumbered.encode(), golden, "it is stored as version 4");
-        assert_eq!(Value::decode(unnumbered.encode()), Ok(unnumbered));
-    }
-    let five = format!("01 0000000000000000 05 {} 00", "00".repeat(80));
-    assert_eq!(Value::decode(unhex(&five)), Err(DecodeError::Invalid { field: "change ids" }));
-    let unknown = |version: u8| Value::decode(unhex(&format!("{version:02x} 0000000000000000 00 00")));
-    for version in [0, 7, 255] {
-        assert_eq!(unknown(version), Err(DecodeError::Version { field: "value", version }));
-    }
-}
-
-#[test]
 fn a_manifest_page_is_these_bytes() {
     let golden = unhex(&format!("02 02000000 {} {}", golden_part("0100"), golden_part("1027")));
-    let mut parts = vec![part(1), part(10_000)];
+    let parts = vec![part(1), part(10_000)];
     assert_eq!(hex(&encode_manifest(&parts)), hex(&golden));
-    assert_eq!(decode_manifest(golden.clone()), Ok(parts.clone()));
-    // As version 1 has it, which is read and no longer written.
-    let before = unhex(&hex(&without_sets(&golden)).replacen("02", "01", 1));
-    parts.iter_mut().filter_map(|part| part.data.as_mut()).for_each(|data| data.set = None);
-    assert_eq!(decode_manifest(before), Ok(parts.clone()));
-    assert_eq!(decode_manifest(encode_manifest(&parts)), Ok(parts));
+    assert_eq!(decode_manifest(golden), Ok(parts));
 }
 
 #[test]
@@ -409,33 +289,22 @@ fn the_digest_is_blake3_of_the_head() {
 
 #[test]
 fn every_truncation_of_a_value_is_refused() {
-    for (_, golden) in goldens(4) {
+    for (_, golden) in goldens() {
         for length in 0..golden.len() {
             assert!(Value::decode(golden.slice(..length)).is_err(), "the first {length} bytes decode");
         }
     }
 }
 
-/// Whether a value is stored in another version than the one that it was read in.
-fn is_rewritten(stored: &Bytes, value: &Value) -> bool {
-    match stored[0] {
-        1..4 => true,
-        4 | 5 => !value.changes.conditional.is_empty(),
-        _ => false,
-    }
-}
-
 #[test]
 fn every_corruption_of_one_byte_is_refused_or_is_another_value() {
-    for (value, golden) in goldens(4) {
+    for (value, golden) in goldens() {
         for at in 0..golden.len() {
             for flip in 1..=255_u8 {
                 let mut bytes = golden.to_vec();
                 bytes[at] ^= flip;
                 let bytes = Bytes::from(bytes);
-                if let Ok(other) = Value::decode(bytes.clone())
-                    && !is_rewritten(&bytes, &other)
-                {
+                if let Ok(other) = Value::decode(bytes.clone()) {
                     assert_ne!(other, value);
                     assert_eq!(other.encode(), bytes, "a value has one stored form");
                 }
@@ -463,8 +332,16 @@ fn every_damage_of_a_manifest_page_is_refused_or_is_another_page() {
 #[test]
 fn unknown_versions_are_refused() {
     let unknown = |field, version| DecodeError::Version { field, version };
-    assert_eq!(Value::decode(unhex("07 0000000000000000 00 00")), Err(unknown("value", 7)));
-    assert_eq!(decode_manifest(unhex("03 00000000")), Err(unknown("manifest", 3)));
+    for version in [0, 1, 2, 3, 7, 255] {
+        let value = unhex(&format!("{version:02x} 0000000000000000 00 00 00"));
+        assert_eq!(Value::decode(value), Err(unknown("value", version)));
+    }
+    for version in [0, 1, 3] {
+        assert_eq!(
+            decode_manifest(unhex(&format!("{version:02x} 00000000"))),
+            Err(unknown("manifest", version))
+        );
+    }
 }
 
 #[test]
@@ -535,9 +412,9 @@ fn a_data_reference_past_its_limits_is_refused_before_it_is_stored() {
         })
     };
     let over = |field| Err(OverLimit { field });
-    assert_eq!(with(|data| data.set = Some(SetId(16_384))), over("data set"));
-    assert_eq!(with(|data| data.set = Some(SetId(u32::MAX))), over("data set"), "it would be none");
-    assert!(with(|data| data.set = Some(SetId(16_383))).is_ok());
+    assert_eq!(with(|data| data.set = SetId(16_384)), over("data set"));
+    assert_eq!(with(|data| data.set = SetId(u32::MAX)), over("data set"));
+    assert!(with(|data| data.set = SetId(16_383)).is_ok());
     assert_eq!(with(|data| data.size = 0), over("data size"));
     assert_eq!(with(|data| data.size = limits::DATA_BYTES_MAX + 1), over("data size"));
     assert_eq!(with(|data| data.data_shards = 0), over("data geometry"));
@@ -550,7 +427,7 @@ fn a_data_reference_past_its_limits_is_refused_before_it_is_stored() {
 #[test]
 fn a_data_reference_past_its_limits_is_refused_on_its_own() {
     for spoil in [
-        |data: &mut DataRef| data.set = Some(SetId(16_384)),
+        |data: &mut DataRef| data.set = SetId(16_384),
         |data: &mut DataRef| data.size = 0,
         |data: &mut DataRef| data.data_shards = 0,
         |data: &mut DataRef| data.parity_shards = 28,
@@ -560,7 +437,7 @@ fn a_data_reference_past_its_limits_is_refused_on_its_own() {
         spoil(&mut spoilt);
         let mut writer = Writer::new();
         put_data_ref(&mut writer, &spoilt);
-        let refused = take_data_ref(&mut Reader::new(writer.finish()), DataRefForm::WithSet);
+        let refused = take_data_ref(&mut Reader::new(writer.finish()));
         assert!(matches!(refused, Err(DecodeError::Invalid { .. })), "{spoilt:?}");
     }
 }
@@ -666,7 +543,7 @@ proptest! {
         put_data_ref(&mut writer, &data);
         let mut reader = Reader::new(writer.finish());
         prop_assert_eq!(take_register_key(&mut reader), Ok(key));
-        prop_assert_eq!(take_data_ref(&mut reader, DataRefForm::WithSet), Ok(data));
+        prop_assert_eq!(take_data_ref(&mut reader), Ok(data));
         prop_assert_eq!(reader.finish("both"), Ok(()));
     }
 
@@ -679,7 +556,7 @@ proptest! {
             if let Ok(value) = Value::decode(bytes.clone()) {
                 let same = Value::decode(value.encode());
                 prop_assert_eq!(same, Ok(value.clone()));
-                prop_assert!(is_rewritten(&bytes, &value) || value.encode() == bytes);
+                prop_assert_eq!(value.encode(), bytes);
             }
         }
     }
