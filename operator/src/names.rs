@@ -20,8 +20,7 @@ pub const BUCKET_FINALIZER: &str = "sherd.dev/bucket";
 pub const USER_FINALIZER: &str = "sherd.dev/bucket-user";
 /// The beginning of a bucket's tags that root alone changes.
 pub const ROOTS_TAGS: &str = "sherd.dev/";
-/// The tag of a bucket that names the Bucket which has it, as `namespace/name/uid`, the uid of the namespace;
-/// older operators wrote `namespace/name`.
+/// The tag of a bucket that names the Bucket which has it, as `namespace/name/uid`, the uid of the namespace.
 pub const BUCKET_TAG: &str = "sherd.dev/bucket";
 /// The path that the users of BucketUsers are below.
 pub const USERS_PATH: &str = "/kubernetes/";
@@ -40,9 +39,6 @@ pub const POOL_LABEL: &str = "sherd.dev/pool";
 pub const CLUSTER_ID_LABEL: &str = "sherd.dev/cluster-id";
 /// The annotation of a pod that names the configuration that it began with.
 pub const CONFIG_ANNOTATION: &str = "sherd.dev/config";
-/// The annotation of a pod's template that has the root credentials in its environment: a digest of them,
-/// keyed by the master key. Older operators made such templates.
-pub const CREDENTIALS_ANNOTATION: &str = "sherd.dev/credentials";
 /// The annotation of a template whose pods mount their own certificate alone: a digest of the renewal.
 pub const CERTIFICATES_ANNOTATION: &str = "sherd.dev/certificates";
 /// The annotation of the copy of a cluster's Secrets with a digest of its values.
@@ -132,17 +128,12 @@ pub const ROTATION_SWITCHED: &str = "switched";
 /// Key of the CA's Secret and of the copy: the text of the annotation that asked for the last replacement.
 pub const ROTATION_REQUEST: &str = "rotation-request";
 
-/// Key of the CA's Secret and of the copy that says how master key and root credentials were made.
-pub const SEEDS: &str = "seeds";
-/// Its value where they do not follow from the CA's key, so that a lost one cannot be made again.
-pub const SEEDS_RANDOM: &str = "random";
-
 /// The key of the Secret with the master key, and its file in a pod.
 pub const MASTER_KEY: &str = "master.key";
 
 /// The key of the ConfigMap with the settings that running nodes take, and its file in a pod.
 pub const LIVE_CONFIG: &str = "live.toml";
-/// The variable of a container that names this file. A template without it is of an older operator.
+/// The variable of a container that names this file.
 pub const LIVE_CONFIG_VARIABLE: &str = "SHERD_LIVE_CONFIG";
 
 /// The names of one cluster's children.

@@ -150,7 +150,7 @@ seccompProfile:
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, delete]
-# Claims grow, and those of an older operator lose a label that marks them as parts of an application.
+# Claims grow, and carry the geometry of their cluster.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, patch]

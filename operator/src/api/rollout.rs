@@ -77,14 +77,10 @@ pub struct RolloutStatus {
 pub struct RecordedTemplate {
     /// Digest of the parts of the cluster that reach its pods, also of those that running nodes take.
     pub inputs: String,
-    /// Digest of the parts without those that running nodes take. Absent: the template has no live file, and
-    /// each part is one of the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fixed_inputs: Option<String>,
-    /// Digest of the template as the operator that recorded it built it. Absent: another one built it, which
-    /// recorded nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<String>,
+    /// Digest of the parts without those that running nodes take.
+    pub fixed_inputs: String,
+    /// Digest of the template as the operator that recorded it built it.
+    pub template: String,
     /// Its revision: a ControllerRevision of the StatefulSet.
     pub revision: String,
 }

@@ -13,10 +13,6 @@ use crate::limits;
 use crate::names::{CA_CERTIFICATE, Names};
 use crate::reconcile::{Context, ReconcileError, trust_of};
 
-/// The first version of the wire protocol all of whose builds have the condition on the mark of a bucket.
-/// Older nodes take a policy with it and refuse every request by it.
-const MARK_WIRE_VERSION: i32 = 2;
-
 /// A StorageCluster whose nodes can be asked.
 #[derive(Debug)]
 pub(super) struct UsableCluster {
@@ -29,8 +25,6 @@ pub(super) struct UsableCluster {
     pub(super) region: String,
     /// Whether the asking namespace may name any bucket.
     pub(super) any_bucket: bool,
-    /// Whether every node has the condition on the mark of a bucket.
-    pub(super) has_marks: bool,
 }
 
 /// Why a StorageCluster cannot be used.
@@ -102,7 +96,6 @@ pub(super) async fn find(
     }
     let now = Duration::from_secs(u64::try_from((context.now)().as_second()).unwrap_or(0));
     let calls = ClusterCalls::new(std::sync::Arc::clone(&context.calls), trust, &names, pods, now);
-    let oldest = cluster.status.as_ref().and_then(|status| status.wire_version);
     let reported = cluster.status.and_then(|status| status.endpoint);
     let (is_over_tls, port) = (cluster.spec.tls.mode != TlsMode::None, cluster.spec.gateway.service.port());
     let endpoint = reported.unwrap_or_else(|| names.endpoint(is_over_tls, port));
@@ -111,7 +104,6 @@ pub(super) async fn find(
         authorities: authorities(context, &names, &endpoint).await?,
         endpoint,
         region: cluster.spec.config.region.clone().unwrap_or_else(|| "us-east-1".to_owned()),
-        has_marks: oldest.is_some_and(|oldest| oldest >= MARK_WIRE_VERSION),
         any_bucket: is_own || lists(&cluster.spec.bucket_users.any_bucket, namespace),
     })))
 }

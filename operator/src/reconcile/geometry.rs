@@ -3,7 +3,7 @@
 //! pod is made.
 //!
 //! The operator writes the geometry on the claims of a formed cluster. Claims without it, of a cluster that
-//! never formed or of an older operator, are not judged; the nodes refuse what does not fit.
+//! never formed, are not judged; the nodes refuse what does not fit.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{Patch, PatchParams};

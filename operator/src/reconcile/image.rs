@@ -33,24 +33,6 @@ impl ImageName {
         Self { repository: repository.to_owned(), tag: Some(tag.to_owned()), digest: None }
     }
 
-    /// Reads an image as an older operator recorded it: one text. A part that is malformed is left out.
-    fn read(text: &str) -> Self {
-        let (name, digest) = match text.split_once('@') {
-            Some((name, digest)) => (name, Some(digest)),
-            None => (text, None),
-        };
-        // A colon before the last slash is before a registry's port.
-        let (repository, tag) = match name.rsplit_once(':') {
-            Some((repository, tag)) if !tag.contains('/') => (repository, Some(tag)),
-            _ => (name, None),
-        };
-        Self {
-            repository: repository.to_owned(),
-            tag: tag.filter(|tag| is_tag(tag)).map(str::to_owned),
-            digest: digest.filter(|digest| is_digest(digest)).map(str::to_owned),
-        }
-    }
-
     /// The image as the status has it.
     pub(super) fn recorded(&self) -> RecordedImage {
         let Self { repository, tag, digest } = self.clone();
@@ -65,10 +47,9 @@ pub(super) fn plan_image(cluster: &StorageCluster, fallback: &ImageName) -> Imag
     let given = cluster.spec.image.clone().unwrap_or_default();
     let status = cluster.status.as_ref().filter(|_| !cluster.spec.upgrade.follow_operator);
     let parts = status.and_then(|status| status.recorded_image.clone());
-    let text = || status.and_then(|status| status.image.as_deref()).map(ImageName::read);
     let recorded =
         parts.map(|RecordedImage { repository, tag, digest }| ImageName { repository, tag, digest });
-    complete(given, recorded.or_else(text).unwrap_or_else(|| fallback.clone()))
+    complete(given, recorded.unwrap_or_else(|| fallback.clone()))
 }
 
 /// Says that parts of the image are as recorded, and no default of the operator's: a specification that names
@@ -83,12 +64,7 @@ pub(super) fn from_status(cluster: &StorageCluster, fallback: &ImageName) -> Opt
 }
 
 fn complete(given: Image, recorded: ImageName) -> ImageName {
-    let pinned = given.tag.as_deref().and_then(pinned);
     let (tag, digest) = match (given.tag, given.digest) {
-        // The only way to give a digest under an older schema.
-        (Some(_), digest) if pinned.is_some() => {
-            pinned.map(|(tag, of_tag)| (Some(tag), digest.or(Some(of_tag)))).unwrap_or_default()
-        }
         (None, None) => (recorded.tag, recorded.digest),
         given => given,
     };
@@ -123,12 +99,6 @@ pub(super) fn is_tag(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text.bytes().next().is_some_and(is_word)
         && text.bytes().all(|byte| is_word(byte) || b".-".contains(&byte))
-}
-
-/// The tag and the digest of a text that is both.
-pub(super) fn pinned(text: &str) -> Option<(String, String)> {
-    let (tag, digest) = text.split_once('@')?;
-    (is_tag(tag) && is_digest(digest)).then(|| (tag.to_owned(), digest.to_owned()))
 }
 
 /// Whether a text is a digest.

@@ -1,15 +1,13 @@
-//! Removes and mends what the specification no longer asks for: a child that is turned off, the
-//! configurations that no pod mounts, and labels of claims that older operators made.
+//! Removes what the specification no longer asks for: a child that is turned off, and the configurations that
+//! no pod mounts.
 
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod};
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, Preconditions};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{ApiResource, DynamicObject, Preconditions};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
-use serde_json::json;
 
 use super::error::ReconcileError;
 use super::observe::ObservedCluster;
 use super::validate::ValidCluster;
-use crate::names::{self, Names};
 
 /// Removes the children that the specification turned off; one that the cluster does not own stays.
 ///
@@ -72,33 +70,4 @@ async fn remove_owned(
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(source) => Err(failed(source)),
     }
-}
-
-/// Takes the label from claims by which Argo CD would count them as parts of an application, and prune what
-/// no repository has; and says that in annotations of its own.
-///
-/// # Errors
-/// [`ReconcileError::Api`].
-pub(super) async fn mend_claims(
-    client: &Client,
-    names: &Names,
-    observed: &ObservedCluster,
-) -> Result<(), ReconcileError> {
-    let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &names.namespace);
-    let marked = |claim: &&PersistentVolumeClaim| {
-        claim.labels().get(names::INSTANCE_LABEL) == Some(&names.cluster)
-            && claim.labels().get(names::MANAGED_BY_LABEL).is_some_and(|by| by == names::MANAGED_BY)
-    };
-    for claim in observed.claims.iter().filter(marked) {
-        let name = claim.name_any();
-        let mended = json!({"metadata": {
-            "uid": claim.uid(),
-            "labels": {names::INSTANCE_LABEL: null},
-            "annotations": names::kept_annotations(),
-        }});
-        let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(mended)).await;
-        patched
-            .map_err(|source| ReconcileError::api("patch", "PersistentVolumeClaim".into(), &name, source))?;
-    }
-    Ok(())
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use rustls::RootCertStore;
@@ -22,7 +21,7 @@ use sherd_trust::{
 };
 
 use super::error::MaterialError;
-use super::plan::{AuthorityPlan, CredentialsPlan, Plan, Seeds};
+use super::plan::{AuthorityPlan, CredentialsPlan, Plan};
 use super::recovery::Recovery;
 use super::s3_tls::S3Material;
 use crate::limits;
@@ -30,7 +29,7 @@ use crate::names;
 use crate::rotation::{AcceptedAuthority, AuthorityRecord};
 use crate::secret_text::{AcceptedCredentials, MasterKey, RootCredentials, SecretText};
 
-/// The purposes of 32 bytes each. Clients keep what follows from these texts.
+/// The purposes of 32 bytes each, in words.
 const MASTER_KEY: &str = "master key";
 const CREDENTIALS_ID: &str = "root credentials id";
 const CREDENTIALS_SECRET: &str = "root credentials secret";
@@ -42,14 +41,10 @@ pub struct Material {
     pub cluster: ClusterId,
     /// The CAs, and how far a replacement came.
     pub authority: AuthorityRecord,
-    /// How root credentials and master key were made.
-    pub seeds: Seeds,
     /// The root credentials that the operator made, whether they are used or not.
     pub credentials: Option<RootCredentials>,
     /// The root credentials that nodes accept.
     pub accepted: Option<AcceptedCredentials>,
-    /// A digest of them, which says nothing without the master key.
-    pub credentials_digest: String,
     /// The master key.
     pub master_key: MasterKey,
     /// A digest that changes when the certificates are issued again because of their age or their CA. One
@@ -88,9 +83,6 @@ impl Material {
         let authority = self.authority.texts().into_iter().map(|(key, text)| (key, text.into_bytes()));
         let mut values: BTreeMap<_, _> = authority.collect();
         values.insert(names::MASTER_KEY, self.master_key.0.to_vec());
-        if self.seeds == Seeds::Random {
-            values.insert(names::SEEDS, names::SEEDS_RANDOM.as_bytes().to_vec());
-        }
         if let Some(RootCredentials { access_key_id, secret_access_key }) = &self.credentials {
             values.insert(names::ACCESS_KEY, access_key_id.clone().into_bytes());
             values.insert(names::SECRET_KEY, secret_access_key.0.clone().into_bytes());
@@ -158,29 +150,23 @@ pub(super) fn material(
         node_certificates(&plan.pods, &plan.certificates, signing, now)?;
     let master_key = match &plan.master_key {
         Some(kept) => kept.clone(),
-        None => MasterKey(random_or_derived(plan, authority, MASTER_KEY)?),
+        None => MasterKey(random(plan, MASTER_KEY)?),
     };
     let credentials = match (&plan.made_credentials, &plan.credentials) {
         (Some(made), _) => Some(made.clone()),
         // They are lost, and not used.
-        (None, CredentialsPlan::Provided { .. }) if plan.seeds.are_lost(&plan.authority) => None,
+        (None, CredentialsPlan::Provided { .. }) if plan.authority != AuthorityPlan::Make => None,
         // Made though they are not used, so that a copy without them is one that lost them.
-        (None, _) => Some(make_credentials(plan, authority)?),
+        (None, _) => Some(make_credentials(plan)?),
     };
-    let seeds = seeds(plan, authority, &master_key, credentials.as_ref());
-    let accepted_pairs = match &plan.credentials {
+    let accepted_credentials = match &plan.credentials {
         CredentialsPlan::Provided { credentials, .. } => Some(credentials.clone()),
         CredentialsPlan::Generated => credentials.clone().map(AcceptedCredentials::from),
     };
     let material = Material {
         cluster: authority.cluster(),
         authority: accepted.record.clone(),
-        seeds,
-        credentials_digest: accepted_pairs
-            .as_ref()
-            .map(|pairs| digest(pairs, &master_key))
-            .unwrap_or_default(),
-        accepted: accepted_pairs,
+        accepted: accepted_credentials,
         credentials,
         master_key,
         certificates_digest: first.map(LeafTerm::digest).unwrap_or_default(),
@@ -325,68 +311,23 @@ pub(super) fn judge_leaf(
 }
 
 /// Makes the root credentials.
-fn make_credentials(plan: &Plan, authority: &Authority) -> Result<RootCredentials, MaterialError> {
-    let id = random_or_derived(plan, authority, CREDENTIALS_ID)?;
-    Ok(credentials_of(id, random_or_derived(plan, authority, CREDENTIALS_SECRET)?))
-}
-
-fn credentials_of(id: [u8; 32], secret: [u8; 32]) -> RootCredentials {
+fn make_credentials(plan: &Plan) -> Result<RootCredentials, MaterialError> {
     const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    let (id, secret) = (random(plan, CREDENTIALS_ID)?, random(plan, CREDENTIALS_SECRET)?);
     let id: String = id.iter().take(16).map(|byte| char::from(DIGITS[usize::from(byte % 32)])).collect();
     let secret = SecretText(URL_SAFE_NO_PAD.encode(secret));
-    RootCredentials { access_key_id: format!("SHRD{id}"), secret_access_key: secret }
+    Ok(RootCredentials { access_key_id: format!("SHRD{id}"), secret_access_key: secret })
 }
 
-/// How the values of a cluster were made. Where nothing says it, they were derived if they follow from the
-/// CA's key: others came from a person, from a former CA, or from an operator that drew them without saying
-/// it.
-fn seeds(
-    plan: &Plan,
-    authority: &Authority,
-    MasterKey(master_key): &MasterKey,
-    credentials: Option<&RootCredentials>,
-) -> Seeds {
-    let derived = || credentials_of(derive(authority, CREDENTIALS_ID), derive(authority, CREDENTIALS_SECRET));
-    let follows = *master_key == derive(authority, MASTER_KEY) && credentials == Some(&derived());
-    if follows { plan.seeds } else { Seeds::Random }
-}
-
-/// 32 bytes that are kept from then on. They are random for a cluster that is made. One that is there, keeps
-/// none and does not say that they were random was made by an operator that derived them from the CA's key,
-/// which gives the same ones again.
-fn random_or_derived(
-    plan: &Plan,
-    authority: &Authority,
-    purpose: &'static str,
-) -> Result<[u8; 32], MaterialError> {
-    match plan.authority {
-        AuthorityPlan::Make => {
-            let mut bytes = [0; 32];
-            getrandom::fill(&mut bytes).map_err(MaterialError::Entropy)?;
-            Ok(bytes)
-        }
-        // A plan without them is blocked before.
-        _ if plan.seeds.are_lost(&plan.authority) => Err(MaterialError::Lost(purpose)),
-        AuthorityPlan::MakeAgain { .. } | AuthorityPlan::Keep(_) => Ok(derive(authority, purpose)),
+/// 32 random bytes for a cluster that is made, which keeps them from then on.
+fn random(plan: &Plan, purpose: &'static str) -> Result<[u8; 32], MaterialError> {
+    // A plan without them is blocked before.
+    if plan.authority != AuthorityPlan::Make {
+        return Err(MaterialError::Lost(purpose));
     }
-}
-
-/// A digest of credentials. Its readers may read pods and no Secret, so it is keyed: a short secret could
-/// else be guessed by trying.
-fn digest(accepted: &AcceptedCredentials, MasterKey(key): &MasterKey) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("any length is a key");
-    mac.update(b"sherd root credentials");
-    for RootCredentials { access_key_id, secret_access_key: SecretText(secret) } in accepted.each() {
-        mac.update(format!(" {access_key_id} {secret}").as_bytes());
-    }
-    hex::encode(mac.finalize().into_bytes()).chars().take(16).collect()
-}
-
-/// 32 bytes of which nothing shows without the CA's key.
-fn derive(authority: &Authority, purpose: &str) -> [u8; 32] {
-    let mut mac = Hmac::<Sha256>::new_from_slice(authority.key().as_bytes()).expect("any length is a key");
-    mac.update(format!("sherd {purpose} {}", authority.cluster()).as_bytes());
-    mac.finalize().into_bytes().into()
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(MaterialError::Entropy)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -405,14 +346,12 @@ mod tests {
             pull_policy: PullPolicy::default(),
             pull_secrets: vec![],
             users: PodUsers::default(),
-            // Of an operator that derived what this one draws at random.
             authority: AuthorityPlan::Keep(kept("", "")),
             is_formed: false,
             credentials: CredentialsPlan::Generated,
-            seeds: Seeds::Derived,
             rotation_request: None,
-            made_credentials: None,
-            master_key: None,
+            made_credentials: Some(RootCredentials::default()),
+            master_key: Some(MasterKey([7; 32])),
             pods: vec!["demo-pool-0-0".to_owned(), "demo-pool-0-1".to_owned()],
             certificates,
         }
@@ -490,14 +429,18 @@ mod tests {
 
     /// The key of a CA may leak, and is then replaced: no key of a client follows from it.
     #[test]
-    fn credentials_and_master_key_of_a_new_cluster_do_not_follow_from_the_authority() {
+    fn credentials_and_master_key_are_drawn_for_a_new_cluster_alone() {
         let authority = authority(&AuthorityPlan::Make, NOW).expect("made");
-        let fresh = Plan { authority: AuthorityPlan::Make, ..plan(BTreeMap::new()) };
+        let without = Plan { made_credentials: None, master_key: None, ..plan(BTreeMap::new()) };
+        let fresh = Plan { authority: AuthorityPlan::Make, ..without.clone() };
         let [one, two] = [(); 2].map(|()| material(&fresh, &authority, NOW).expect("issued").material);
         assert_ne!(one.credentials, two.credentials);
         assert_ne!(one.master_key, two.master_key);
-        let derived = made(&authority, BTreeMap::new(), NOW);
-        assert_ne!(one.credentials, derived.credentials);
+        let made = one.credentials.clone().expect("made");
+        assert_eq!((made.access_key_id.len(), made.secret_access_key.0.len()), (20, 43));
+        assert!(!format!("{made:?}").contains(&made.secret_access_key.0));
+        let lost = material(&without, &authority, NOW).map(|issued| issued.material);
+        assert!(matches!(lost, Err(MaterialError::Lost(_))), "{lost:?}");
         let kept = Plan {
             made_credentials: one.credentials.clone(),
             master_key: Some(one.master_key.clone()),
@@ -510,51 +453,6 @@ mod tests {
             (one.credentials, one.master_key),
             "under another CA"
         );
-        assert_ne!(kept.credentials_digest, two.credentials_digest);
-    }
-
-    #[test]
-    fn credentials_of_an_older_cluster_follow_from_the_authority_and_are_well_formed() {
-        let authority = authority(&AuthorityPlan::Make, NOW).expect("made");
-        let one = made(&authority, BTreeMap::new(), NOW).credentials.expect("derived");
-        let two = made(&authority, BTreeMap::new(), NOW).credentials.expect("derived");
-        assert_eq!(one, two);
-        assert_eq!((one.access_key_id.len(), one.secret_access_key.0.len()), (20, 43));
-        let other = self::authority(&AuthorityPlan::Make, NOW).expect("made");
-        assert_ne!(made(&other, BTreeMap::new(), NOW).credentials.expect("derived"), one);
-        assert!(!format!("{one:?}").contains(&one.secret_access_key.0));
-    }
-
-    /// Clients keep what was derived once: neither this code nor the library that writes the key may change
-    /// it. The expected texts were computed with another implementation of HMAC over the text of the key.
-    #[test]
-    fn credentials_of_a_key_never_change() {
-        const KEY: &str = "\
------BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgXtP6ZIhrZnDh2uTz
-/D/jngfp5uGz4U4IfqL/FAlP7TShRANCAAQVsS83txdcD0WLorXw2Nk91cb3WhPM
-7KTDxzyY1FrU1qyTh2ZYUzQjr92yVXCC3Qd9MOwnRU+GXhkwVniZYJTE
------END PRIVATE KEY-----
-";
-        const CERTIFICATE: &str = "\
------BEGIN CERTIFICATE-----
-MIIByTCCAXCgAwIBAgIUYg4qJ1zsVfT4abZU5dPbhoiwrMYwCgYIKoZIzj0EAwIw
-OTE3MDUGA1UEAwwuc2hlcmQgY2x1c3RlciA2YTZhNmE2YTZhNmE2YTZhNmE2YTZh
-NmE2YTZhNmE2YTAeFw0yNjExMjUxNTEzNTdaFw0zNjExMjIxNTEzNTdaMDkxNzA1
-BgNVBAMMLnNoZXJkIGNsdXN0ZXIgNmE2YTZhNmE2YTZhNmE2YTZhNmE2YTZhNmE2
-YTZhNmEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQVsS83txdcD0WLorXw2Nk9
-1cb3WhPM7KTDxzyY1FrU1qyTh2ZYUzQjr92yVXCC3Qd9MOwnRU+GXhkwVniZYJTE
-o1YwVDAdBgNVHQ4EFgQUCMuhr9F30NoX/shaQ4GTyUyDPSYwHwYDVR0jBBgwFoAU
-CMuhr9F30NoX/shaQ4GTyUyDPSYwEgYDVR0TAQH/BAgwBgEB/wIBADAKBggqhkjO
-PQQDAgNHADBEAiBWC6PlWTr7Y3N60aqs1NL1lZxOUgkQGmKuBjB2XMlZOQIgYuFM
-jFoJaCQS4Yv5yXwbp64b2KBOU/vvc2RjnKu9tng=
------END CERTIFICATE-----
-";
-        let kept = AuthorityPlan::Keep(kept(CERTIFICATE, KEY));
-        let authority = self::authority(&kept, NOW).expect("loaded");
-        let derived = make_credentials(&plan(BTreeMap::new()), &authority.signer).expect("derived");
-        assert_eq!(derived.access_key_id, "SHRDSIIRAGBUZ3KNDU5C");
-        assert_eq!(derived.secret_access_key.0, "7ufVOnDLCi3xuEMOxIh1xN02gQFXAJlhUhqlREx2G_4");
     }
 
     /// Certificates that end with the CA cannot be made to end later: issuing them again would change the

@@ -513,7 +513,6 @@ async fn execute<'a>(
     let AppliedCluster { mut changes, mut failures } =
         apply::apply(client, valid, &children, observed, &context.children).await;
     failures.extend(leftover::remove_former(client, valid, observed).await.err());
-    failures.extend(leftover::mend_claims(client, names, observed).await.err());
     if let Some(template) = &mut template {
         changes.extend(revision::settle(template, names, &children, observed, (&context.children, &changes)));
     }

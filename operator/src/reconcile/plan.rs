@@ -21,7 +21,6 @@ use super::recovery::Recovery;
 use super::validate::ValidCluster;
 use crate::api::{PullPolicy, Reason, StorageCluster};
 use crate::names::{self, Names};
-use crate::rotation::{AcceptedAuthority, RotationState};
 use crate::secret_text::{AcceptedCredentials, MasterKey, RootCredentials, SecretText, texts};
 
 /// Where the root credentials come from.
@@ -36,22 +35,6 @@ pub enum CredentialsPlan {
         /// The credentials in it.
         credentials: AcceptedCredentials,
     },
-}
-
-/// How the master key and the root credentials of a cluster are made, or were.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seeds {
-    /// At random, or a person brought them: a lost one cannot be made again.
-    Random,
-    /// From the CA's key, by an older operator.
-    Derived,
-}
-
-impl Seeds {
-    /// Whether a value that is not there is lost. A new cluster's is drawn, an older operator's derived.
-    pub(super) fn are_lost(self, authority: &AuthorityPlan) -> bool {
-        self == Self::Random && *authority != AuthorityPlan::Make
-    }
 }
 
 /// The decisions of a plan: what `material` issues and `build` builds.
@@ -71,8 +54,6 @@ pub struct Plan {
     pub is_formed: bool,
     /// The root credentials.
     pub credentials: CredentialsPlan,
-    /// How root credentials and master key are made.
-    pub seeds: Seeds,
     /// The text of the annotation that asks for another CA.
     pub rotation_request: Option<String>,
     /// The root credentials that the operator made before, whether they are used or not.
@@ -101,10 +82,10 @@ pub fn plan(
     let image = cluster.spec.image.clone().unwrap_or_default();
     let authority = plan_authority(cluster, names, observed)?;
     let copy = observed.recovery.as_ref().filter(|copy| is_of(copy, &authority));
-    let seeds = plan_seeds(&authority, observed, copy);
     let credentials = plan_credentials(cluster, observed)?;
     let made_credentials = made_credentials(cluster, observed, copy);
-    let are_lost = seeds.are_lost(&authority);
+    // Those of a new cluster are drawn once; others cannot be made again.
+    let are_lost = authority != AuthorityPlan::Make;
     if are_lost && made_credentials.is_none() && credentials == CredentialsPlan::Generated {
         return Err(credentials_lost(names));
     }
@@ -121,7 +102,6 @@ pub fn plan(
         authority,
         is_formed,
         credentials,
-        seeds,
         rotation_request: cluster.annotations().get(names::ROTATE_AUTHORITY_ANNOTATION).cloned(),
         made_credentials,
         master_key,
@@ -210,26 +190,6 @@ fn made_credentials(
 fn is_of(copy: &Recovery, authority: &AuthorityPlan) -> bool {
     let Some(cluster) = authority.cluster() else { return false };
     copy.texts().get(names::CA_CLUSTER_ID).is_some_and(|id| id.trim() == cluster.to_string())
-}
-
-/// How root credentials and master key were made: as the CA's Secret or the copy says.
-fn plan_seeds(authority: &AuthorityPlan, observed: &ObservedCluster, copy: Option<&Recovery>) -> Seeds {
-    let own = observed.authority.as_ref().map(texts);
-    let copy = copy.map(Recovery::texts);
-    let is_random = |texts: BTreeMap<String, String>| {
-        texts.get(names::SEEDS).is_some_and(|text| text.trim() == names::SEEDS_RANDOM)
-    };
-    let follows = |accepted: &AcceptedAuthority| {
-        // Nothing follows from the key of a CA that took another one's place.
-        let states = &accepted.record.state;
-        matches!(states, RotationState::Steady { .. } | RotationState::Introducing { .. })
-    };
-    match authority {
-        AuthorityPlan::Keep(accepted) if follows(accepted) && !own.into_iter().chain(copy).any(is_random) => {
-            Seeds::Derived
-        }
-        AuthorityPlan::Keep(_) | AuthorityPlan::Make | AuthorityPlan::MakeAgain { .. } => Seeds::Random,
-    }
 }
 
 fn credentials_lost(names: &Names) -> Blockage {

@@ -14,7 +14,7 @@ use super::error::{MaterialError, ReconcileError};
 use super::material::Material;
 use super::nodes::NodeAnswers;
 use super::observe::ObservedCluster;
-use super::plan::{Plan, Seeds};
+use super::plan::Plan;
 use super::recovery::RememberedSecrets;
 use super::validate::ValidCluster;
 use crate::names::Names;
@@ -94,11 +94,7 @@ impl AppliedAuthority {
         let Names { cluster, namespace } = valid.names();
         let step = words(&record);
         tracing::info!(cluster, namespace, step, "the CA is replaced");
-        let mut material = Material { authority: record, ..self.material };
-        if matches!(material.authority.state, RotationState::Switched { .. }) {
-            // Nothing follows from the key of the new CA.
-            material.seeds = Seeds::Random;
-        }
+        let material = Material { authority: record, ..self.material };
         let kept = build::authorities(valid, &self.plan, &material);
         let RecordWriter { client, children, remembered } = writer;
         for mut child in kept {

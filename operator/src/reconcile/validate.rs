@@ -95,8 +95,7 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
     if let Some(image) = &cluster.spec.image {
         let Image { repository, tag, digest, pull_policy: _, pull_secrets: _, architectures: _ } = image;
         rule(repository.as_deref().is_none_or(image::is_repository), message::IMAGE_REPOSITORY);
-        let is_tag = |tag: &str| image::is_tag(tag) || image::pinned(tag).is_some();
-        rule(tag.as_deref().is_none_or(is_tag), message::IMAGE_TAG);
+        rule(tag.as_deref().is_none_or(image::is_tag), message::IMAGE_TAG);
         rule(digest.as_deref().is_none_or(image::is_digest), message::IMAGE_DIGEST);
     }
     let service = &cluster.spec.gateway.service;
@@ -122,12 +121,6 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
     let mut remarks = remarks(&names, pool, &shape, &sets);
     remarks.extend(memory_remark(&cluster.spec.config, pool));
     let upgrade = upgrade_rules(&cluster.spec.upgrade, &mut remarks);
-    let tag = cluster.spec.image.as_ref().and_then(|image| image.tag.as_deref());
-    if let Some(tag) = tag.filter(|tag| !image::is_tag(tag)) {
-        let text =
-            format!("image.tag {tag:?} is read as a tag and a digest: write the digest to image.digest");
-        remarks.push(Remark { reason: Reason::SettingIgnored, text });
-    }
     Ok(ValidCluster { cluster, pool, names, remarks, sets, upgrade })
 }
 

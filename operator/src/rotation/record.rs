@@ -153,7 +153,7 @@ impl AuthorityRecord {
             read.load().map_err(|source| RecordFault::Authority { key, source })?;
             Ok(read)
         };
-        // A Secret of an operator that replaced no CA says nothing.
+        // A Secret that a person restored with the CA alone says nothing.
         let state = texts.get(names::ROTATION).map_or(names::ROTATION_STEADY, |text| text.trim());
         let state = match state {
             names::ROTATION_STEADY => {

@@ -389,9 +389,9 @@ fn a_record_is_read_as_it_was_written() {
         assert_eq!(AuthorityRecord::read(&written).expect("whole"), *record);
         assert_eq!(written, texts(record));
     }
-    let mut older = texts(&first);
-    older.retain(|key, _| ["cluster-id", "ca.crt", "ca.key", "rotation-request"].contains(&key.as_str()));
-    assert_eq!(AuthorityRecord::read(&older).expect("of an older operator"), first);
+    let mut restored = texts(&first);
+    restored.retain(|key, _| ["cluster-id", "ca.crt", "ca.key", "rotation-request"].contains(&key.as_str()));
+    assert_eq!(AuthorityRecord::read(&restored).expect("with the CA alone"), first);
     for (key, text, words) in [
         ("ca.key", "", "lacks ca.key"),
         ("cluster-id", "x", "cluster-id is malformed"),

@@ -19,7 +19,7 @@ use sherd_operator::reconcile::children::{Child, child_names};
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::material::{AdminCertificate, Material};
 use sherd_operator::reconcile::observe::ObservedCluster;
-use sherd_operator::reconcile::plan::{CredentialsPlan, Seeds, plan};
+use sherd_operator::reconcile::plan::{CredentialsPlan, plan};
 use sherd_operator::reconcile::platform::PodUsers;
 use sherd_operator::reconcile::s3_tls::{S3KeyPair, S3Material, S3Serving};
 use sherd_operator::reconcile::validate::validate;
@@ -137,10 +137,8 @@ pub(crate) fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
             },
             request: None,
         },
-        seeds: Seeds::Random,
         accepted: accepted(&plan.credentials, derived.as_ref()),
         credentials: derived,
-        credentials_digest: "digest".to_owned(),
         master_key: MasterKey([7; 32]),
         certificates_digest: "renewal".to_owned(),
         certificates,

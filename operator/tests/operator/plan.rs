@@ -10,7 +10,6 @@ use sherd_operator::api::{Reason, StorageCluster};
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::observe::{ForeignObject, ObservedCluster};
 use sherd_operator::reconcile::plan::{AuthorityPlan, Blockage, BlockedPart, CredentialsPlan, Plan, plan};
-use sherd_operator::reconcile::remarks::Remark;
 use sherd_operator::reconcile::validate::validate;
 use sherd_operator::rotation::AuthorityRecord;
 use sherd_operator::secret_text::{AcceptedCredentials, RootCredentials, SecretText};
@@ -56,6 +55,17 @@ fn claims(id: &str) -> ObservedCluster {
     }
 }
 
+/// A cluster of which all Secrets are there.
+fn kept(authority: Value) -> ObservedCluster {
+    let credentials = json!({"AWS_ACCESS_KEY_ID": "root", "AWS_SECRET_ACCESS_KEY": "longenough"});
+    ObservedCluster {
+        authority: Some(secret(authority)),
+        credentials: Some(secret(credentials)),
+        master_key: Some(secret(json!({"master.key": "k".repeat(32)}))),
+        ..claims(ID)
+    }
+}
+
 fn planned(cluster: &StorageCluster, observed: &ObservedCluster) -> Result<Plan, Blockage> {
     let fallback = ImageName::tagged("sherd-node", "2");
     plan(&validate(cluster).expect("valid"), observed, &fallback)
@@ -77,7 +87,12 @@ fn a_first_sight_makes_everything() {
 #[test]
 fn an_image_that_is_recorded_outlives_an_upgrade_of_the_operator() {
     let image = |spec: Value, recorded: &str| {
-        let recorded = if recorded.is_empty() { Value::Null } else { json!({"image": recorded}) };
+        let of = |repository: &str, tag: Option<&str>| json!({"repository": repository, "tag": tag});
+        let recorded = match recorded.rsplit_once(':') {
+            None => Value::Null,
+            Some((repository, "")) => json!({"recordedImage": of(repository, None)}),
+            Some((repository, tag)) => json!({"recordedImage": of(repository, Some(tag))}),
+        };
         planned(&cluster(spec, recorded), &nothing()).expect("planned").image.to_string()
     };
     assert_eq!(image(json!({}), ""), "sherd-node:2");
@@ -85,7 +100,7 @@ fn an_image_that_is_recorded_outlives_an_upgrade_of_the_operator() {
     assert_eq!(image(json!({"image": {"tag": "3"}}), "sherd-node:1"), "sherd-node:3");
     assert_eq!(image(json!({"image": {"repository": "r:5000/n"}}), "sherd-node:1"), "r:5000/n:1");
     assert_eq!(image(json!({}), "r:5000/n:1"), "r:5000/n:1");
-    assert_eq!(image(json!({}), "r:5000/n"), "r:5000/n");
+    assert_eq!(image(json!({}), "r:5000/n:"), "r:5000/n");
 }
 
 /// A recorded image with a digest is read as it was.
@@ -105,17 +120,12 @@ fn an_image_with_a_digest_stays_what_it_is() {
     );
     assert_eq!(image(json!({"image": {"digest": two}}), recorded.clone()), format!("n@{two}"));
     assert_eq!(image(json!({"image": {"repository": "r/n"}}), recorded), format!("r/n:1@{one}"));
-    // As an operator recorded it that took the last ':' for that before the tag.
-    let text = |image: &str| json!({"image": image});
-    assert_eq!(image(json!({}), text(&format!("r:5000/n:1@{one}"))), format!("r:5000/n:1@{one}"));
-    let run_away = format!("n:v1@{one}:v1@{one}:v1@{one}");
-    assert_eq!(image(json!({}), text(&run_away)), "n:v1");
 }
 
 #[test]
 fn an_authority_that_is_there_is_kept() {
     let texts = authority();
-    let observed = ObservedCluster { authority: Some(secret(texts.clone())), ..claims(ID) };
+    let observed = kept(texts.clone());
     let plan = planned(&cluster(json!({}), json!({"clusterId": ID})), &observed).expect("planned");
     let texts = texts.as_object().expect("texts").iter();
     let texts = texts.map(|(key, text)| (key.clone(), text.as_str().expect("text").to_owned())).collect();
@@ -182,7 +192,7 @@ fn another_authority_of_the_same_cluster_is_refused() {
     let text = |texts: &Value| texts["ca.crt"].as_str().expect("text").to_owned();
     let (first, second) = (text(&former), text(&texts));
     let digest = |text: &str| AuthorityKeyDigest::read(text).expect("a certificate").to_string();
-    let observed = ObservedCluster { authority: Some(secret(texts)), ..claims(ID) };
+    let observed = kept(texts);
     let part = BlockedPart::Certificates;
     let recorded = |key: &str| cluster(json!({}), json!({"clusterId": ID, "authorityKey": key}));
     blocked(&observed, &recorded(&digest(&first)), part, Reason::AuthorityChanged, &digest(&first));
@@ -297,18 +307,9 @@ fn credentials_of_the_user_are_used_when_they_are_well_formed() {
     }
 }
 
-/// Under an older schema that was the only way to pin an image. It stays, and the status says it.
 #[test]
-fn a_digest_in_the_tag_is_read_as_one() {
-    let digest = format!("sha256:{}", "0a".repeat(32));
-    let stored = cluster(json!({"image": {"tag": format!("v1@{digest}")}}), Value::Null);
-    let image = planned(&stored, &nothing()).expect("planned").image;
-    assert_eq!(image.to_string(), format!("sherd-node:v1@{digest}"));
-    assert_eq!((image.tag.as_deref(), image.digest.as_deref()), (Some("v1"), Some(digest.as_str())));
-    let (_, said) = Remark::verdict(validate(&stored).expect("valid").remarks());
-    assert!(said.contains("write the digest to image.digest"), "{said}");
-    // The operator's own image, where the cluster follows it.
-    let recorded = json!({"image": "sherd-node:1"});
+fn a_recorded_image_stays_until_the_cluster_follows_its_operator() {
+    let recorded = json!({"recordedImage": {"repository": "sherd-node", "tag": "1"}});
     let follows = cluster(json!({"upgrade": {"followOperator": true}}), recorded.clone());
     assert_eq!(planned(&follows, &nothing()).expect("planned").image.to_string(), "sherd-node:2");
     let stays = cluster(json!({}), recorded);

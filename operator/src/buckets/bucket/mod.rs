@@ -151,7 +151,7 @@ async fn found_or_made(
 }
 
 /// Whether the Bucket of a mark that is not this object's exists, in the namespace that it had. One that
-/// cannot be looked at counts as there. A mark without a uid that names this object names no other one.
+/// cannot be looked at counts as there.
 async fn is_another_there(context: &Context, bucket: &Bucket, mark: &str) -> Result<bool, ReconcileError> {
     let Some(BucketMark { namespace, name, uid }) = BucketMark::read(mark) else { return Ok(false) };
     if bucket.namespace().as_deref() == Some(namespace) && bucket.name_any() == name {
@@ -160,10 +160,7 @@ async fn is_another_there(context: &Context, bucket: &Bucket, mark: &str) -> Res
     let api: Api<Bucket> = Api::namespaced(context.client.clone(), namespace);
     match api.get_metadata_opt(name).await {
         Ok(None) => Ok(false),
-        Ok(Some(_)) => match uid {
-            Some(uid) => Ok(namespace::uid(context, namespace).await?.as_deref() == Some(uid)),
-            None => Ok(true),
-        },
+        Ok(Some(_)) => Ok(namespace::uid(context, namespace).await?.as_deref() == Some(uid)),
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(true),
         Err(source) => Err(ReconcileError::api("read", "Bucket".into(), mark, source)),
     }

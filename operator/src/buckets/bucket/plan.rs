@@ -53,15 +53,15 @@ pub struct BucketMark<'a> {
     pub namespace: &'a str,
     /// The Bucket.
     pub name: &'a str,
-    /// The namespace's uid; nothing in a mark that an older operator wrote.
-    pub uid: Option<&'a str>,
+    /// The namespace's uid.
+    pub uid: &'a str,
 }
 
 impl<'a> BucketMark<'a> {
-    /// Reads a mark; nothing where the text has no slash.
+    /// Reads a mark; nothing where the text has no two slashes.
     pub fn read(text: &'a str) -> Option<Self> {
         let (namespace, rest) = text.split_once('/')?;
-        let (name, uid) = rest.split_once('/').map_or((rest, None), |(name, uid)| (name, Some(uid)));
+        let (name, uid) = rest.split_once('/')?;
         Some(Self { namespace, name, uid })
     }
 
@@ -76,15 +76,11 @@ pub fn mark(bucket: &Bucket, uid: &str) -> String {
 }
 
 /// Returns the mark by which a bucket with these tags is this object's; nothing where it is not. Others may
-/// write a status, and it lasts longer than a bucket: it counts beside a mark without a uid alone, which says
-/// nothing of who had the namespace.
+/// write a status, and it lasts longer than a bucket: it does not count.
 pub fn own_mark(bucket: &Bucket, uid: &str, tags: &Tags) -> Option<String> {
     let text = tags.get(BUCKET_TAG)?;
-    let mark = BucketMark::read(text).filter(|mark| mark.names(bucket))?;
-    let had =
-        || bucket.status.as_ref().and_then(|status| status.bucket.clone()) == Some(bucket.bucket_name());
-    let is_own = mark.uid.map_or_else(had, |found| found == uid);
-    is_own.then(|| text.clone())
+    let is_own = |mark: BucketMark<'_>| mark.names(bucket) && mark.uid == uid;
+    BucketMark::read(text).is_some_and(is_own).then(|| text.clone())
 }
 
 /// Judges whether a bucket may be this object's. `other_is_there` says whether the Bucket exists that another
@@ -107,7 +103,7 @@ pub fn claim(
     let foreign = |reason, message| Err(ForeignBucket { reason, message });
     let other = tags.get(BUCKET_TAG);
     let mark = other.and_then(|other| BucketMark::read(other));
-    let of_namespace = mark.is_some_and(|mark| mark.namespace == namespace && mark.uid == Some(uid));
+    let of_namespace = mark.is_some_and(|mark| mark.namespace == namespace && mark.uid == uid);
     // The names of one tenant are not for another.
     let is_named = mark.is_some_and(|mark| mark.names(valid.bucket));
     let shown = other.filter(|_| any_bucket || of_namespace || is_named).map(|other| bucket_of(other));
@@ -131,13 +127,8 @@ pub fn claim(
 
 /// The Bucket that a mark names, in words.
 fn bucket_of(mark: &str) -> String {
-    BucketMark::read(mark).map_or_else(
-        || mark.to_owned(),
-        |BucketMark { namespace, name, uid }| match uid {
-            Some(_) => format!("{namespace}/{name}"),
-            None => format!("{namespace}/{name}, by a mark that does not say whose the namespace was"),
-        },
-    )
+    let names = |BucketMark { namespace, name, uid: _ }| format!("{namespace}/{name}");
+    BucketMark::read(mark).map_or_else(|| mark.to_owned(), names)
 }
 
 /// Decides what of a bucket is set. A part that the specification does not name is left as it is, unless the
@@ -174,14 +165,12 @@ pub fn steps(valid: &ValidBucket<'_>, uid: &str, observed: &ObservedBucket) -> V
     steps
 }
 
-/// The bucket's tags with those of the specification and the mark, without those that it named before. A mark
-/// without a uid stays: rights hold by it.
+/// The bucket's tags with those of the specification and the mark, without those that it named before.
 pub fn wanted_tags(valid: &ValidBucket<'_>, uid: &str, tags: &Tags, named_before: &[String]) -> Tags {
     let mut wanted = tags.clone();
     // Others may write a status: it takes no tag of root's away.
     wanted.retain(|key, _| key.starts_with(ROOTS_TAGS) || !named_before.contains(key));
     wanted.extend(valid.bucket.spec.tags.clone());
-    let kept = own_mark(valid.bucket, uid, tags);
-    wanted.insert(BUCKET_TAG.to_owned(), kept.unwrap_or_else(|| mark(valid.bucket, uid)));
+    wanted.insert(BUCKET_TAG.to_owned(), mark(valid.bucket, uid));
     wanted
 }

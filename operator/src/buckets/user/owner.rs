@@ -4,7 +4,7 @@
 //! ```text
 //! no user                     -> CreateUser with its mark, in one request
 //! another path                -> another's: NameTaken
-//! no mark                     -> of an operator that wrote none: marked
+//! no mark                     -> another took it: marked again
 //! another BucketUser's mark   -> made for one of that name before, of the same tenant: marked again
 //! another namespace's mark    -> of a former tenant: deleted with its keys and policies, and made again
 //! ```

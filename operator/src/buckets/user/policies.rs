@@ -17,8 +17,6 @@ use crate::limits;
 
 /// The inline policy of the specification.
 const DOCUMENT: &str = "policy";
-/// The inline policy that had the rights to buckets before managed ones did.
-const INLINE_RIGHTS: &str = "buckets";
 
 /// The policy of rights with a number.
 fn rights_policy(user: &BucketUser, number: usize) -> ManagedPolicy {
@@ -49,7 +47,7 @@ impl Failures {
     }
 }
 
-/// Sets the policies where they differ, once every node has their conditions. A document that goes beyond the
+/// Sets the policies where they differ. A document that goes beyond the
 /// user's buckets is not sent, and one of before is taken away: the buckets may have become fewer. While a
 /// document is not in force that may deny something, the rights that it would bound are not, either.
 pub(super) async fn ensure(
@@ -58,9 +56,6 @@ pub(super) async fn ensure(
     grants: &Grants,
 ) -> Result<Verdict, CallError> {
     let (calls, name) = (&usable.calls, valid.user.user_name());
-    if !usable.has_marks && grants.rights.iter().any(|right| right.mark.is_some()) {
-        return Ok(older_nodes());
-    }
     let document = match &valid.policy {
         Some(policy) if !usable.any_bucket => bounded(policy, grants).map(Some),
         policy => Ok(policy.clone()),
@@ -112,12 +107,6 @@ pub(super) async fn ensure(
     })
 }
 
-/// Rights are bound to marks by a condition that older nodes refuse every request by.
-fn older_nodes() -> Verdict {
-    let message = "rights stay as they are until every node is of a version that knows the mark of a bucket: the StorageCluster's status.wireVersion is that of the oldest one";
-    Verdict::bad(AccessCondition::PolicyApplied, AccessReason::ClusterNotReady, message)
-}
-
 /// A policy that grants nothing beyond the user's buckets, in the form in which that was judged.
 fn bounded(policy: &PolicyDocument, grants: &Grants) -> Result<PolicyDocument, String> {
     let content = policy.content.as_ref().ok_or_else(|| "it is no JSON".to_owned())?;
@@ -144,7 +133,7 @@ async fn end_former_rights(
             policy.remove(calls, &name).await?;
         }
     }
-    iam::delete_policy(calls, &name, INLINE_RIGHTS).await
+    Ok(())
 }
 
 /// Sets the policies of rights. A right moves to an earlier one where they become fewer, and to a later one
@@ -178,10 +167,6 @@ async fn ensure_rights(
             // Also where it is refused for good: the policy of before is in force.
             failures.failed.get_or_insert(error);
         }
-    }
-    // While a policy of now is not in force for a cause that passes, the one of before is.
-    if failures.failed.is_none() && iam::policy(calls, &name, INLINE_RIGHTS).await?.is_some() {
-        iam::delete_policy(calls, &name, INLINE_RIGHTS).await?;
     }
     Ok(())
 }

@@ -10,15 +10,11 @@ use serde_json::{Map, Value, json};
 use super::parts::ChildParts;
 use crate::names;
 use crate::reconcile::material::AdminCertificate;
-use crate::reconcile::plan::Seeds;
 use crate::secret_text::{AcceptedCredentials, MasterKey, RootCredentials, SecretText};
 
 /// The CAs with their keys, and the cluster's id.
 pub(super) fn authority(parts: &ChildParts<'_>) -> Value {
-    let mut texts = parts.material.authority.texts();
-    if parts.material.seeds == Seeds::Random {
-        texts.insert(names::SEEDS, names::SEEDS_RANDOM.to_owned());
-    }
+    let texts = parts.material.authority.texts();
     data("Opaque", texts.iter().map(|(key, text)| (*key, text.as_str())))
 }
 

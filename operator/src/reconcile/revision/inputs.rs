@@ -32,26 +32,7 @@ const OF_NO_POD: [&[&str]; 10] = [
 /// Parts of an image that the plan decides.
 const OF_IMAGE: [&str; 3] = ["repository", "tag", "digest"];
 
-/// Digests of the inputs of a cluster's template, for each way in which a template has root credentials.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Inputs {
-    /// In a file that nodes follow: another pair needs no other pods.
-    pub(super) mounted: InputDigests,
-    /// In the environment, which is read once, as older operators built it.
-    pub(super) in_environment: InputDigests,
-}
-
-impl Inputs {
-    /// Those of the way in which a recorded template has the credentials; `None` where it was built of other
-    /// inputs. Settings that running nodes take do not count for a template with a live file.
-    pub(super) fn of(&self, recorded: &RecordedTemplate) -> Option<&InputDigests> {
-        [&self.mounted, &self.in_environment].into_iter().find(|inputs| {
-            recorded.inputs == inputs.all || recorded.fixed_inputs.as_ref() == Some(&inputs.fixed)
-        })
-    }
-}
-
-/// Digests of the inputs of a template.
+/// Digests of the inputs of a cluster's template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InputDigests {
     /// Of all, as operators of every version compare them.
@@ -60,8 +41,15 @@ pub(super) struct InputDigests {
     pub(super) fixed: String,
 }
 
+impl InputDigests {
+    /// Whether a recorded template was built of these. Settings that running nodes take do not count.
+    pub(super) fn are_of(&self, recorded: &RecordedTemplate) -> bool {
+        recorded.inputs == self.all || recorded.fixed_inputs == self.fixed
+    }
+}
+
 /// Returns the digests of the inputs of a cluster's template.
-pub(super) fn digests(cluster: &StorageCluster, plan: &Plan, material: &Material) -> Inputs {
+pub(super) fn digests(cluster: &StorageCluster, plan: &Plan, material: &Material) -> InputDigests {
     // Another field that reaches the pods' template must be added, and is left out where it is not set.
     // Running pods stay as they are where the API server says something else of itself than before.
     let Plan {
@@ -72,7 +60,6 @@ pub(super) fn digests(cluster: &StorageCluster, plan: &Plan, material: &Material
         authority: _,
         is_formed: _,
         credentials: _,
-        seeds: _,
         rotation_request: _,
         made_credentials: _,
         master_key: _,
@@ -82,10 +69,8 @@ pub(super) fn digests(cluster: &StorageCluster, plan: &Plan, material: &Material
     let Material {
         cluster: _,
         authority: _,
-        seeds: _,
         credentials: _,
         accepted: _,
-        credentials_digest,
         master_key: _,
         certificates_digest,
         certificates: _,
@@ -95,12 +80,10 @@ pub(super) fn digests(cluster: &StorageCluster, plan: &Plan, material: &Material
     } = material;
     let mut fixed = cluster.clone();
     fixed.spec.config = without_hot(&cluster.spec.config);
-    let digests = |credentials: &str| {
-        let decided = [image.to_string().as_str(), credentials, certificates_digest].map(str::to_owned);
-        let all = digest_of_parts(cluster, decided.clone(), &s3.serving);
-        InputDigests { all, fixed: digest_of_parts(&fixed, decided, &s3.serving) }
+    let digest = |cluster: &StorageCluster| {
+        digest_of_parts(cluster, &image.to_string(), certificates_digest, &s3.serving)
     };
-    Inputs { mounted: digests(""), in_environment: digests(credentials_digest) }
+    InputDigests { all: digest(cluster), fixed: digest(&fixed) }
 }
 
 /// The settings that a node takes only when it starts.
@@ -128,17 +111,14 @@ fn without_hot(settings: &NodeSettings) -> NodeSettings {
     }
 }
 
-/// The digest, with what was decided beside the specification: image, digests of credentials and
-/// certificates, and where the certificate of S3 is.
-fn digest_of_parts(
-    cluster: &StorageCluster,
-    [image, credentials, certificates]: [String; 3],
-    serving: &S3Serving,
-) -> String {
+/// The digest, with what was decided beside the specification: the image, the digest of the certificates, and
+/// where the certificate of S3 is.
+fn digest_of_parts(cluster: &StorageCluster, image: &str, certificates: &str, serving: &S3Serving) -> String {
     let mut document = json!({
         "spec": of_pods(cluster),
         "image": image,
-        "credentials": credentials,
+        // Nodes follow them as a file.
+        "credentials": "",
         "certificates": certificates,
         "restart": cluster.annotations().get(RESTART_ANNOTATION),
     });
@@ -241,15 +221,14 @@ mod tests {
         serde_json::from_value(document).expect("a cluster")
     }
 
-    fn of(cluster: &StorageCluster, tag: &str, credentials: &str) -> String {
-        let decided = [format!("sherd-node:{tag}"), credentials.to_owned(), String::new()];
-        digest_of_parts(cluster, decided, &S3Serving::Clear)
+    fn of(cluster: &StorageCluster, tag: &str) -> String {
+        digest_of_parts(cluster, &format!("sherd-node:{tag}"), "", &S3Serving::Clear)
     }
 
-    /// With another digest every cluster of an older operator would be restarted by its successor.
+    /// With another digest every cluster would be restarted by the next version of its operator.
     #[test]
     fn the_digest_of_a_cluster_never_changes() {
-        assert_eq!(of(&cluster(|_| {}), "1", "digest"), "f3a44ac19205a6a5");
+        assert_eq!(of(&cluster(|_| {}), "1"), "31e36b16e55cb673");
         let minimal = cluster(|document| {
             document["spec"] = json!({"pools": [{
                 "name": "pool-0", "nodes": 4,
@@ -262,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_part_that_reaches_pods_counts_and_no_other() {
-        let before = of(&cluster(|_| {}), "1", "digest");
+        let before = of(&cluster(|_| {}), "1");
         let of_pods: [fn(&mut Value); 9] = [
             |document| document["metadata"]["annotations"] = json!({"sherd.dev/restart": "now"}),
             |document| document["spec"]["config"]["region"] = json!("eu-west-1"),
@@ -275,7 +254,7 @@ mod tests {
             |document| document["spec"]["pools"][0]["resources"]["limits"]["memory"] = json!("3Gi"),
         ];
         for change in of_pods {
-            assert_ne!(of(&cluster(change), "1", "digest"), before);
+            assert_ne!(of(&cluster(change), "1"), before);
         }
         let of_no_pod: [fn(&mut Value); 9] = [
             |document| document["metadata"]["annotations"] = json!({"other": "now"}),
@@ -292,18 +271,17 @@ mod tests {
             },
         ];
         for change in of_no_pod {
-            assert_eq!(of(&cluster(change), "1", "digest"), before);
+            assert_eq!(of(&cluster(change), "1"), before);
         }
         for name in NodeSettings::HOT {
             let value = if name.ends_with("Max") { json!(7) } else { json!("7") };
             let changed = cluster(|document| document["spec"]["config"][name] = value);
-            assert_ne!(of(&changed, "1", "digest"), before, "{name}");
+            assert_ne!(of(&changed, "1"), before, "{name}");
             let config = without_hot(&changed.spec.config);
             let fixed =
                 StorageCluster { spec: crate::api::StorageClusterSpec { config, ..changed.spec }, ..changed };
-            assert_eq!(of(&fixed, "1", "digest"), before, "{name}");
+            assert_eq!(of(&fixed, "1"), before, "{name}");
         }
-        assert_ne!(of(&cluster(|_| {}), "2", "digest"), before);
-        assert_ne!(of(&cluster(|_| {}), "1", "other"), before);
+        assert_ne!(of(&cluster(|_| {}), "2"), before);
     }
 }

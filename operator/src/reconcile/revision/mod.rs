@@ -11,10 +11,6 @@
 //! change or `spec.upgrade.followOperator` asks for it. An edit of a person's is put back in every case. The
 //! revisions that differ by such edits alone, or by those of an admission policy, are equal: no ready pod is
 //! replaced for the difference.
-//!
-//! Pods of an older operator have the root credentials in their environment, which is read once: other
-//! credentials are then a change of the inputs, and the template that is built for it has them as a file. The
-//! same holds for the settings that running nodes take, where a template has no live file.
 
 mod inputs;
 mod stored;
@@ -25,9 +21,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt as _};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use inputs::{InputDigests, Inputs};
+use inputs::InputDigests;
 
 use super::apply::{self, ChildChange};
 use super::children::{AppliedChildren, Child};
@@ -36,11 +32,8 @@ use super::material::Material;
 use super::observe::ObservedCluster;
 use super::plan::Plan;
 use super::validate::ValidCluster;
-use crate::api::{ConditionType, Reason, RecordedTemplate, RolloutStatus};
-use crate::names::{
-    self, CERTIFICATES_ANNOTATION, CREDENTIALS_ANNOTATION, LIVE_CONFIG_VARIABLE, Names, RESTART_ANNOTATION,
-    REVISION_LABEL,
-};
+use crate::api::{RecordedTemplate, RolloutStatus};
+use crate::names::{self, CERTIFICATES_ANNOTATION, Names, REVISION_LABEL};
 
 /// The template that the StatefulSet is to have.
 #[derive(Debug, Clone)]
@@ -82,11 +75,7 @@ impl AskedTemplate {
     pub(super) fn equal(&self, revision: &str) -> Option<&str> {
         let recorded = self.recorded.as_ref().filter(|recorded| recorded.revision != revision)?;
         let is_equal = match self.origin {
-            TemplateOrigin::Built => {
-                let InputDigests { all, fixed } = &self.inputs;
-                let same_inputs = recorded.inputs == *all || recorded.fixed_inputs.as_ref() == Some(fixed);
-                same_inputs && recorded.template.as_ref() == Some(&self.digest)
-            }
+            TemplateOrigin::Built => self.inputs.are_of(recorded) && recorded.template == self.digest,
             TemplateOrigin::Recorded => true,
             TemplateOrigin::LastGood => false,
         };
@@ -104,11 +93,10 @@ impl AskedTemplate {
         let Some(revision) = revision.filter(|_| self.is_in_place) else { return recorded };
         let is_run = |equal: &&str| observed.pods.iter().any(|pod| runs(pod, equal));
         let revision = self.equal(revision).filter(is_run).unwrap_or(revision).to_owned();
-        let InputDigests { all: inputs, fixed } = self.inputs.clone();
+        let InputDigests { all: inputs, fixed: fixed_inputs } = self.inputs.clone();
         match self.origin {
             TemplateOrigin::Built => {
-                let template = Some(self.digest.clone());
-                Some(RecordedTemplate { inputs, fixed_inputs: Some(fixed), template, revision })
+                Some(RecordedTemplate { inputs, fixed_inputs, template: self.digest.clone(), revision })
             }
             TemplateOrigin::Recorded => {
                 recorded.map(|recorded| RecordedTemplate { inputs, revision, ..recorded })
@@ -142,11 +130,7 @@ pub(super) async fn choose(
     keep_claims_metadata(set, observed);
     let built = digest_of_template(&set.object["spec"]["template"]);
     let inputs = inputs::digests(valid.cluster(), plan, material);
-    let recorded = match status_of(valid).and_then(|rollout| rollout.recorded.clone()) {
-        Some(recorded) => Some(recorded),
-        None => adopted(client, valid, observed, (set, material), (&inputs, &built)).await?,
-    };
-    let mounted = inputs.mounted.clone();
+    let recorded = status_of(valid).and_then(|rollout| rollout.recorded.clone());
     let (mut asked, mut revision) = decide(valid, inputs, built.clone(), recorded);
     if asked.origin == TemplateOrigin::LastGood
         && asked.digest == built
@@ -161,7 +145,7 @@ pub(super) async fn choose(
     {
         tracing::warn!(revision, "{lost}");
         let (origin, lost) = (TemplateOrigin::Built, Some(lost));
-        asked = AskedTemplate { digest: built, inputs: mounted, origin, lost, ..asked };
+        asked = AskedTemplate { digest: built, origin, lost, ..asked };
     }
     Ok(Some(asked))
 }
@@ -169,21 +153,15 @@ pub(super) async fn choose(
 /// The template that is asked for, and the stored revision of the one that is to be applied.
 fn decide(
     valid: &ValidCluster<'_>,
-    inputs: Inputs,
+    inputs: InputDigests,
     built: String,
     recorded: Option<RecordedTemplate>,
 ) -> (AskedTemplate, Option<String>) {
     let follows = valid.cluster().spec.upgrade.follow_operator;
-    let kept = recorded.as_ref().and_then(|recorded| {
-        let inputs = inputs.of(recorded)?;
-        (recorded.template.as_ref() != Some(&built) && !follows).then(|| (recorded.clone(), inputs.clone()))
-    });
-    let (kept, inputs) = match kept {
-        Some((kept, inputs)) => (Some(kept), inputs),
-        None => (None, inputs.mounted),
-    };
-    // The template of an operator that recorded no digest is named by its revision.
-    let digest = kept.as_ref().map_or(built, |kept| kept.template.clone().unwrap_or(kept.revision.clone()));
+    let is_kept =
+        |recorded: &&RecordedTemplate| inputs.are_of(recorded) && recorded.template != built && !follows;
+    let kept = recorded.as_ref().filter(is_kept).cloned();
+    let digest = kept.as_ref().map_or(built, |kept| kept.template.clone());
     let last_good = status_of(valid)
         .filter(|rollout| rollout.failed.as_ref().is_some_and(|failed| failed.template == digest))
         .and_then(|rollout| rollout.last_good.clone());
@@ -238,87 +216,6 @@ fn digest_of_template(template: &Value) -> String {
     inputs::digest_of(&template)
 }
 
-/// The record of a cluster whose operator made none: the template that its StatefulSet has and that all pods
-/// run, where that operator had applied this very specification.
-async fn adopted(
-    client: &Client,
-    valid: &ValidCluster<'_>,
-    observed: &ObservedCluster,
-    (built, material): (&Child, &Material),
-    (inputs, digest): (&Inputs, &str),
-) -> Result<Option<RecordedTemplate>, ReconcileError> {
-    let (Some(there), Some(target)) = (observed.children.get(&built.title()), observed.target()) else {
-        return Ok(None);
-    };
-    if !was_applied(valid) {
-        return Ok(None);
-    }
-    let (there, asked) = (&there.data["spec"]["template"], &built.object["spec"]["template"]);
-    let is_mounted = mounts_credentials(valid.names(), there);
-    let InputDigests { all: inputs, fixed } =
-        if is_mounted { inputs.mounted.clone() } else { inputs.in_environment.clone() };
-    let status = status_of(valid);
-    if let Some(failed) = status.and_then(|rollout| rollout.failed.clone()) {
-        let (template, revision) = (Some(failed.template), failed.revision);
-        return Ok(Some(RecordedTemplate { inputs, fixed_inputs: None, template, revision }));
-    }
-    if observed.pods.is_empty()
-        || !observed.pods.iter().all(|pod| runs(pod, target))
-        || changed_meanwhile(there, asked, material)
-    {
-        return Ok(None);
-    }
-    let fixed_inputs = has_live_file(there).then_some(fixed);
-    let template = is_there(client, valid, observed, built).await?.then(|| digest.to_owned());
-    Ok(Some(RecordedTemplate { inputs, fixed_inputs, template, revision: target.to_owned() }))
-}
-
-/// Whether the last operator had applied the specification, as its report says.
-fn was_applied(valid: &ValidCluster<'_>) -> bool {
-    let cluster = valid.cluster();
-    let Some(status) = &cluster.status else { return false };
-    let reasons = [Reason::AsAsked, Reason::RollingOut, Reason::PodsNotReady, Reason::Forming];
-    let mut progress =
-        status.conditions.iter().filter(|found| found.type_ == ConditionType::Progressing.as_str());
-    status.observed_generation.is_some()
-        && status.observed_generation == cluster.metadata.generation
-        && progress.any(|found| reasons.iter().any(|reason| reason.as_str() == found.reason))
-}
-
-/// Whether something that counts in no generation changed while no operator looked: the default image,
-/// credentials, certificates, or the annotation by which a person asks for a restart.
-fn changed_meanwhile(there: &Value, built: &Value, material: &Material) -> bool {
-    let image = |template: &Value| template["spec"]["containers"][0]["image"].clone();
-    // An older operator's template may lack them.
-    let differs = |name: &str, asked: &Value| {
-        let found = annotation(there, name);
-        !found.is_null() && found != asked
-    };
-    image(there) != image(built)
-        || annotation(there, RESTART_ANNOTATION) != annotation(built, RESTART_ANNOTATION)
-        || differs(CREDENTIALS_ANNOTATION, &json!(material.credentials_digest))
-        || differs(CERTIFICATES_ANNOTATION, annotation(built, CERTIFICATES_ANNOTATION))
-}
-
-/// Whether the pods of a template follow the root credentials as a file.
-fn mounts_credentials(names: &Names, template: &Value) -> bool {
-    let secret = names.node_credentials();
-    let volumes = template["spec"]["volumes"].as_array();
-    volumes
-        .is_some_and(|volumes| volumes.iter().any(|volume| volume["secret"]["secretName"] == secret.as_str()))
-}
-
-/// Whether a template's nodes have a live file.
-fn has_live_file(template: &Value) -> bool {
-    let variables = template["spec"]["containers"][0]["env"].as_array().into_iter().flatten();
-    variables.into_iter().any(|variable| variable["name"] == LIVE_CONFIG_VARIABLE)
-}
-
-/// An annotation of a template; null where it has none of that name.
-fn annotation<'a>(template: &'a Value, name: &str) -> &'a Value {
-    &template["metadata"]["annotations"][name]
-}
-
 /// Takes labels and annotations of the claim templates from the StatefulSet that is there: they cannot
 /// change, and a StatefulSet is not made again for them. A claim of another cluster's id is.
 fn keep_claims_metadata(set: &mut Child, observed: &ObservedCluster) {
@@ -369,6 +266,8 @@ fn status_of<'a>(valid: &ValidCluster<'a>) -> Option<&'a RolloutStatus> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -1,12 +1,10 @@
 //! The condition on the settings that running nodes take: whether each node runs with those of the
 //! specification, by the digest of the live file that it reports.
 
-use kube::ResourceExt as _;
 use sherd_core::id::ClusterId;
 use sherd_proto::v1::ConfigStatus;
 
 use crate::api::{Reason, StorageCluster};
-use crate::names::LIVE_CONFIG_VARIABLE;
 use crate::reconcile::build;
 use crate::reconcile::condition::{FALSE, TRUE, UNKNOWN};
 use crate::reconcile::formed::has_formed;
@@ -22,18 +20,8 @@ pub(super) fn verdict(
     observed: &ObservedCluster,
     answers: &NodeAnswers,
 ) -> (&'static str, Reason, String) {
-    let Some(set) = observed.stateful_set.as_ref().filter(|_| !answers.is_empty()) else {
+    if observed.stateful_set.is_none() || answers.is_empty() {
         return (UNKNOWN, Reason::Waiting, "no node was asked yet".to_owned());
-    };
-    let containers = set.spec.iter().filter_map(|spec| spec.template.spec.as_ref());
-    let mut variables =
-        containers.flat_map(|pod| &pod.containers).flat_map(|container| container.env.iter().flatten());
-    if !variables.any(|variable| variable.name == LIVE_CONFIG_VARIABLE) {
-        let message = format!(
-            "the pods of {} are as an operator of an older version made them: a change of their settings replaces them",
-            cluster.name_any()
-        );
-        return (TRUE, Reason::TemplateKept, message);
     }
     // Whether the file names a formed cluster makes no difference to the settings.
     let id = cluster.status.as_ref().and_then(|status| ClusterId::parse(status.cluster_id.as_ref()?).ok());

@@ -129,7 +129,7 @@ async fn a_refused_child_holds_up_no_other() {
     assert!(server.get(SERVICE).is_some() && server.get(BUDGET).is_some());
 }
 
-/// Claims of another size, say of an older operator. Their labels alone would change nothing.
+/// Claims of another size. Their labels alone would change nothing.
 #[tokio::test]
 async fn a_stateful_set_whose_fixed_fields_differ_is_made_again_without_its_pods() {
     let server = a_cluster();
@@ -329,23 +329,6 @@ async fn a_child_whose_labels_were_changed_is_still_the_clusters() {
             "{path}"
         );
     }
-}
-
-/// Claims that an older operator made look to Argo CD like parts of an application that it should prune.
-#[tokio::test]
-async fn claims_of_an_older_operator_lose_the_label_of_an_application() {
-    let server = a_cluster();
-    step(&server).await.expect("reconciled");
-    pods_come_up(&server);
-    let mut claim = server.get(CLAIM).expect("there");
-    claim["metadata"]["uid"] = json!("claim");
-    claim["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("demo");
-    claim["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("sherd-operator");
-    server.put(CLAIM, claim);
-    step(&server).await.expect("reconciled");
-    let metadata = server.get(CLAIM).expect("there")["metadata"].clone();
-    assert!(metadata["labels"]["app.kubernetes.io/instance"].is_null());
-    assert_eq!(metadata["annotations"]["argocd.argoproj.io/sync-options"], "Prune=false");
 }
 
 /// Nodes follow the file that the Secret is mounted as: no pod is made for other credentials.

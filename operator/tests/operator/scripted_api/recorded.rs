@@ -3,8 +3,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
 
 use super::rollouts::{World, names, path};
 use super::*;
@@ -12,10 +10,8 @@ use super::*;
 const REVISION: &str = "/apis/apps/v1/namespaces/storage/controllerrevisions/demo-pool-0-1-older";
 const OLD_CONFIG: &str = "/api/v1/namespaces/storage/configmaps/demo-config-older";
 
-type Change = fn(&World);
-
 /// A cluster as an operator left it that made pods, claims and the configuration otherwise.
-async fn made_by_another(has_record: bool) -> World {
+async fn made_by_another() -> World {
     let mut world = World::new().await;
     let server = &world.server;
     let built = config(server);
@@ -46,12 +42,8 @@ async fn made_by_another(has_record: bool) -> World {
     let rollout = &mut stored["status"]["rollout"];
     rollout["revision"] = json!("demo-pool-0-1-older");
     rollout["lastGood"] = json!("demo-pool-0-1-older");
-    if has_record {
-        rollout["recorded"]["template"] = json!("as it was built");
-        rollout["recorded"]["revision"] = json!("demo-pool-0-1-older");
-    } else {
-        rollout.as_object_mut().expect("a record").remove("recorded");
-    }
+    rollout["recorded"]["template"] = json!("as it was built");
+    rollout["recorded"]["revision"] = json!("demo-pool-0-1-older");
     server.put(CLUSTER, stored);
     server.take_deletions();
     world
@@ -79,53 +71,51 @@ async fn rolls(world: &mut World) -> usize {
 
 #[tokio::test]
 async fn an_operator_that_makes_pods_otherwise_restarts_none_until_the_cluster_changes() {
-    for has_record in [true, false] {
-        let mut world = made_by_another(has_record).await;
-        let before = (world.uids(), template(&world));
-        for _ in 0..3 {
-            let status = world.look().await.expect("reconciled");
-            world.controller(true);
-            says(&status, ConditionType::UpgradeBlocked, "False", "TemplateKept");
-            assert!(message(&status, ConditionType::UpgradeBlocked).contains("followOperator"));
-            says(&status, ConditionType::Progressing, "False", "AsAsked");
-            assert_eq!((world.uids(), template(&world)), before, "{has_record}");
-            assert_eq!(world.budget(), json!(1));
-        }
-        assert_eq!(world.server.take_deletions(), vec![], "neither StatefulSet nor ConfigMap");
-        assert!(world.server.get(OLD_CONFIG).is_some());
-        // A part that reaches no pod changes nothing.
-        change_spec(&world.server, |spec| spec["networkPolicy"] = json!({"enabled": false}));
-        assert_eq!(rolls(&mut world).await, 0);
-        // An edit of a person is put back to the recorded template.
-        let mut set = world.server.get(STATEFUL_SET).expect("made");
-        set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("sherd-node:edited");
-        world.server.put(STATEFUL_SET, set);
-        world.controller(true);
-        world.look().await.expect("put back");
-        assert_eq!((world.uids(), template(&world)), before);
-        let mut config = world.server.get(OLD_CONFIG).expect("kept");
-        config["metadata"]["labels"] = json!({});
-        world.server.put(OLD_CONFIG, config);
-        world.controller(true);
-        world.look().await.expect("put back");
-        let labels = world.server.get(OLD_CONFIG).expect("kept")["metadata"]["labels"].clone();
-        assert_eq!(labels["sherd.dev/cluster"], "demo");
-        // A change of the cluster is made as this operator makes it.
-        let mut stored = world.server.get(CLUSTER).expect("there");
-        stored["metadata"]["annotations"] = json!({"sherd.dev/restart": "now"});
-        world.server.put(CLUSTER, stored);
-        assert_eq!(rolls(&mut world).await, names().len());
-        assert_eq!(grace(&world), json!(90));
-        assert!(template(&world)["spec"]["containers"][0]["resources"]["requests"]["memory"].is_string());
+    let mut world = made_by_another().await;
+    let before = (world.uids(), template(&world));
+    for _ in 0..3 {
         let status = world.look().await.expect("reconciled");
-        says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
-        assert!(world.server.get(OLD_CONFIG).is_none(), "no pod mounts it any more");
+        world.controller(true);
+        says(&status, ConditionType::UpgradeBlocked, "False", "TemplateKept");
+        assert!(message(&status, ConditionType::UpgradeBlocked).contains("followOperator"));
+        says(&status, ConditionType::Progressing, "False", "AsAsked");
+        assert_eq!((world.uids(), template(&world)), before);
+        assert_eq!(world.budget(), json!(1));
     }
+    assert_eq!(world.server.take_deletions(), vec![], "neither StatefulSet nor ConfigMap");
+    assert!(world.server.get(OLD_CONFIG).is_some());
+    // A part that reaches no pod changes nothing.
+    change_spec(&world.server, |spec| spec["networkPolicy"] = json!({"enabled": false}));
+    assert_eq!(rolls(&mut world).await, 0);
+    // An edit of a person is put back to the recorded template.
+    let mut set = world.server.get(STATEFUL_SET).expect("made");
+    set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("sherd-node:edited");
+    world.server.put(STATEFUL_SET, set);
+    world.controller(true);
+    world.look().await.expect("put back");
+    assert_eq!((world.uids(), template(&world)), before);
+    let mut config = world.server.get(OLD_CONFIG).expect("kept");
+    config["metadata"]["labels"] = json!({});
+    world.server.put(OLD_CONFIG, config);
+    world.controller(true);
+    world.look().await.expect("put back");
+    let labels = world.server.get(OLD_CONFIG).expect("kept")["metadata"]["labels"].clone();
+    assert_eq!(labels["sherd.dev/cluster"], "demo");
+    // A change of the cluster is made as this operator makes it.
+    let mut stored = world.server.get(CLUSTER).expect("there");
+    stored["metadata"]["annotations"] = json!({"sherd.dev/restart": "now"});
+    world.server.put(CLUSTER, stored);
+    assert_eq!(rolls(&mut world).await, names().len());
+    assert_eq!(grace(&world), json!(90));
+    assert!(template(&world)["spec"]["containers"][0]["resources"]["requests"]["memory"].is_string());
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
+    assert!(world.server.get(OLD_CONFIG).is_none(), "no pod mounts it any more");
 }
 
 #[tokio::test]
 async fn a_cluster_that_follows_its_operator_is_rolled() {
-    let mut world = made_by_another(true).await;
+    let mut world = made_by_another().await;
     assert_eq!(rolls(&mut world).await, 0);
     change_spec(&world.server, |spec| spec["upgrade"] = json!({"followOperator": true}));
     assert_eq!(rolls(&mut world).await, names().len());
@@ -135,75 +125,6 @@ async fn a_cluster_that_follows_its_operator_is_rolled() {
     assert_eq!(rolls(&mut world).await, 0);
     let status = world.look().await.expect("reconciled");
     says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
-}
-
-/// The pods of an older operator have the root credentials in their environment.
-fn puts_credentials_into_the_environment(world: &World) {
-    let data = |name: &str, key: &str| {
-        let secret = world.server.get(&format!("/api/v1/namespaces/storage/secrets/{name}")).expect("made");
-        STANDARD.decode(secret["data"][key].as_str().expect("a value")).expect("base64")
-    };
-    let text = |key: &str| String::from_utf8(data("mine", key)).expect("a text");
-    let mut mac = Hmac::<Sha256>::new_from_slice(&data("demo-master-key", "master.key")).expect("a key");
-    let (id, secret) = (text("AWS_ACCESS_KEY_ID"), text("AWS_SECRET_ACCESS_KEY"));
-    mac.update(format!("sherd root credentials {id} {secret}").as_bytes());
-    let digest: String = hex::encode(mac.finalize().into_bytes()).chars().take(16).collect();
-    let mut set = world.server.get(STATEFUL_SET).expect("made");
-    set["spec"]["template"]["metadata"]["annotations"]["sherd.dev/credentials"] = json!(digest);
-    let volumes = set["spec"]["template"]["spec"]["volumes"].as_array_mut().expect("volumes");
-    volumes.retain(|volume| volume["name"] != "credentials");
-    world.server.put(STATEFUL_SET, set);
-}
-
-fn mounts_credentials(world: &World) -> bool {
-    let template = template(world);
-    let mut volumes = template["spec"]["volumes"].as_array().expect("volumes").iter();
-    volumes.any(|volume| volume["secret"]["secretName"] == "demo-node-credentials")
-}
-
-/// Such pods go on as they are, and other credentials replace them: once, since the new ones mount a file.
-#[tokio::test]
-async fn pods_with_credentials_in_their_environment_are_replaced_when_these_change_and_never_again() {
-    let mut world = made_by_another(false).await;
-    world.server.put(MINE, users_pair("root", "longenough"));
-    change_spec(&world.server, |spec| spec["credentials"] = json!({"secretRef": {"name": "mine"}}));
-    puts_credentials_into_the_environment(&world);
-    assert_eq!(rolls(&mut world).await, 0, "an upgrade of the operator");
-    assert!(!mounts_credentials(&world));
-    world.server.put(MINE, users_pair("two", "longenough2"));
-    assert_eq!(rolls(&mut world).await, names().len());
-    assert_eq!(grace(&world), json!(90));
-    assert!(mounts_credentials(&world));
-    assert!(node_credentials(&world.server).contains("=two\n"));
-    assert!(!node_credentials(&world.server).contains("SECONDARY"));
-    world.server.put(MINE, users_pair("three", "longenough3"));
-    assert_eq!(rolls(&mut world).await, 0);
-    assert!(node_credentials(&world.server).contains("=three\n"));
-    let status = world.look().await.expect("reconciled");
-    says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
-}
-
-/// A person's edit says nothing about the pods that were made before it.
-#[tokio::test]
-async fn an_edit_that_mounts_credentials_is_put_back_where_the_recorded_template_has_them_in_the_environment()
-{
-    let mut world = made_by_another(false).await;
-    world.server.put(MINE, users_pair("root", "longenough"));
-    change_spec(&world.server, |spec| spec["credentials"] = json!({"secretRef": {"name": "mine"}}));
-    puts_credentials_into_the_environment(&world);
-    world.controller(true);
-    assert_eq!(rolls(&mut world).await, 0);
-    let mut set = world.server.get(STATEFUL_SET).expect("made");
-    let volumes = set["spec"]["template"]["spec"]["volumes"].as_array_mut().expect("volumes");
-    volumes.push(json!({"name": "credentials", "secret": {"secretName": "demo-node-credentials"}}));
-    set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("sherd-node:edited");
-    world.server.put(STATEFUL_SET, set);
-    world.controller(true);
-    assert!(mounts_credentials(&world));
-    assert_eq!(rolls(&mut world).await, 0);
-    assert!(!mounts_credentials(&world));
-    let status = world.look().await.expect("reconciled");
-    says(&status, ConditionType::UpgradeBlocked, "False", "TemplateKept");
 }
 
 /// A template that mounts the file is kept by an operator that builds another one, through other credentials.
@@ -231,57 +152,14 @@ async fn other_credentials_are_no_reason_to_give_up_a_recorded_template_that_mou
 /// Each look of a cluster at rest costs no request for its template.
 #[tokio::test]
 async fn a_recorded_template_is_read_from_the_stateful_set() {
-    let world = made_by_another(true).await;
+    let world = made_by_another().await;
     world.server.take_requests();
     world.look().await.expect("reconciled");
     let requests = world.server.take_requests();
     assert!(!requests.iter().any(|(_, path)| path.contains("controllerrevisions")), "{requests:?}");
 }
 
-/// Without a record, the template counts where the last operator had applied this very cluster and all pods
-/// run it.
-#[tokio::test]
-async fn a_change_that_the_last_operator_did_not_apply_is_made() {
-    let changes: [(&str, Change); 5] = [
-        ("a specification that it did not see", |world| {
-            let mut stored = world.server.get(CLUSTER).expect("there");
-            stored["metadata"]["generation"] = json!(2);
-            world.server.put(CLUSTER, stored);
-        }),
-        ("a specification that it could not apply", |world| {
-            let mut stored = world.server.get(CLUSTER).expect("there");
-            for condition in stored["status"]["conditions"].as_array_mut().expect("conditions") {
-                if condition["type"] == "Progressing" {
-                    condition["reason"] = json!("ApplyRejected");
-                }
-            }
-            world.server.put(CLUSTER, stored);
-        }),
-        ("a restart", |world| {
-            let mut stored = world.server.get(CLUSTER).expect("there");
-            stored["metadata"]["annotations"] = json!({"sherd.dev/restart": "now"});
-            world.server.put(CLUSTER, stored);
-        }),
-        ("other credentials", |world| {
-            let mut set = world.server.get(STATEFUL_SET).expect("made");
-            set["spec"]["template"]["metadata"]["annotations"]["sherd.dev/credentials"] = json!("other");
-            world.server.put(STATEFUL_SET, set);
-        }),
-        ("a rollout that has not ended", |world| {
-            let mut pod = world.server.get(&path("demo-pool-0-0")).expect("there");
-            pod["metadata"]["labels"]["controller-revision-hash"] = json!("demo-pool-0-0");
-            world.server.put(&path("demo-pool-0-0"), pod);
-        }),
-    ];
-    for (name, change) in changes {
-        let world = made_by_another(false).await;
-        change(&world);
-        world.look().await.expect("reconciled");
-        assert_eq!(grace(&world), json!(90), "{name}");
-    }
-}
-
-/// The same template, of an operator that recorded nothing, is recorded as this operator's own.
+/// A record that is lost is made again.
 #[tokio::test]
 async fn a_template_that_is_as_it_would_be_built_is_not_reported_as_kept() {
     let mut world = World::new().await;
@@ -290,7 +168,7 @@ async fn a_template_that_is_as_it_would_be_built_is_not_reported_as_kept() {
     world.server.put(CLUSTER, stored);
     let status = world.look().await.expect("reconciled");
     says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
-    assert!(status.rollout.expect("a record").recorded.is_some_and(|recorded| recorded.template.is_some()));
+    assert!(status.rollout.expect("a record").recorded.is_some());
     assert_eq!(rolls(&mut world).await, 0);
 }
 
@@ -302,7 +180,7 @@ async fn a_template_that_is_gone_is_built() {
         world.server.put(STATEFUL_SET, set);
     };
     for lost in [OLD_CONFIG, REVISION] {
-        let mut world = made_by_another(true).await;
+        let mut world = made_by_another().await;
         // Else the StatefulSet itself has it.
         edit(&world);
         world.controller(true);
@@ -339,20 +217,14 @@ async fn a_template_that_failed_is_not_tried_again_by_another_operator() {
     let labels = world.server.get(&good).expect("kept")["metadata"]["labels"].clone();
     assert_eq!(labels["sherd.dev/cluster"], "demo", "it is a child");
     // Another operator builds another template of the same specification.
-    for has_record in [true, false] {
-        let mut stored = world.server.get(CLUSTER).expect("there");
-        let rollout = &mut stored["status"]["rollout"];
-        rollout["failed"]["template"] = json!("as it was built");
-        if has_record {
-            rollout["recorded"]["template"] = json!("as it was built");
-        } else {
-            rollout.as_object_mut().expect("a record").remove("recorded");
-        }
-        world.server.put(CLUSTER, stored);
-        let status = world.look().await.expect("reconciled");
-        says(&status, ConditionType::UpgradeBlocked, "True", "HealthTimeout");
-        assert_eq!(world.image(), "sherd-node:1", "{has_record}");
-    }
+    let mut stored = world.server.get(CLUSTER).expect("there");
+    let rollout = &mut stored["status"]["rollout"];
+    rollout["failed"]["template"] = json!("as it was built");
+    rollout["recorded"]["template"] = json!("as it was built");
+    world.server.put(CLUSTER, stored);
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::UpgradeBlocked, "True", "HealthTimeout");
+    assert_eq!(world.image(), "sherd-node:1");
 }
 
 const LIVE: &str = "/api/v1/namespaces/storage/configmaps/demo-live";
@@ -387,46 +259,6 @@ async fn a_setting_that_running_nodes_take_replaces_no_pod() {
     change_spec(&world.server, |spec| spec["config"] = json!({"region": "eu-north-1"}));
     world.look().await.expect("reconciled");
     assert_ne!(template(&world), before, "what needs a start does");
-}
-
-/// Pods of an operator that made no live file read all settings from the file that they began with.
-#[tokio::test]
-async fn a_setting_reaches_pods_without_a_live_file_by_another_template() {
-    let mut world = made_by_another(true).await;
-    let mut set = world.server.get(STATEFUL_SET).expect("made");
-    let variables = &mut set["spec"]["template"]["spec"]["containers"][0]["env"];
-    let variables = variables.as_array_mut().expect("variables");
-    variables.retain(|variable| variable["name"] != "SHERD_LIVE_CONFIG");
-    world.server.put(STATEFUL_SET, set);
-    world.controller(true);
-    let mut stored = world.server.get(CLUSTER).expect("there");
-    let recorded = stored["status"]["rollout"]["recorded"].as_object_mut().expect("a record");
-    recorded.remove("fixedInputs");
-    world.server.put(CLUSTER, stored);
-    assert_eq!(rolls(&mut world).await, 0, "the operator alone replaces none");
-    let status = world.look().await.expect("reconciled");
-    says(&status, ConditionType::SettingsLoaded, "True", "TemplateKept");
-    change_spec(&world.server, |spec| spec["config"] = json!({"logLevel": "debug"}));
-    assert_eq!(rolls(&mut world).await, names().len());
-    assert_eq!(grace(&world), json!(90));
-    change_spec(&world.server, |spec| spec["config"] = json!({"logLevel": "info"}));
-    assert_eq!(rolls(&mut world).await, 0);
-}
-
-/// A cluster with settings that running nodes take was recorded by an operator that counted them.
-#[tokio::test]
-async fn a_record_of_an_older_operator_counts_for_a_cluster_with_such_settings() {
-    let mut world = World::new().await;
-    change_spec(&world.server, |spec| spec["config"] = json!({"scrubPeriod": "7days"}));
-    assert_eq!(rolls(&mut world).await, 0);
-    let mut stored = world.server.get(CLUSTER).expect("there");
-    let recorded = stored["status"]["rollout"]["recorded"].as_object_mut().expect("a record");
-    recorded.remove("fixedInputs").expect("recorded");
-    recorded.insert("template".to_owned(), json!("as it was built"));
-    world.server.put(CLUSTER, stored);
-    assert_eq!(rolls(&mut world).await, 0);
-    let status = world.look().await.expect("reconciled");
-    says(&status, ConditionType::UpgradeBlocked, "False", "TemplateKept");
 }
 
 /// One warning, until the definition was there: the status is written again at each look.

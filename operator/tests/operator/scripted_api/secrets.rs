@@ -1,8 +1,5 @@
 //! Secrets that are lost, or of which two are there: nothing is made or chosen in their place.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
 use super::*;
 
 const KEPT: [&str; 4] = [AUTHORITY, CREDENTIALS, MASTER_KEY, RECOVERY];
@@ -20,18 +17,6 @@ async fn a_cluster_that_serves() -> ApiServer {
 
 fn data(server: &ApiServer, path: &str) -> Option<Value> {
     server.get(path).map(|secret| secret["data"].clone())
-}
-
-fn is_marked(server: &ApiServer, path: &str) -> bool {
-    data(server, path).is_some_and(|data| data["seeds"] == STANDARD.encode("random"))
-}
-
-/// Leaves the Secrets of a build that did not say how it made them.
-fn take_marks(server: &ApiServer) {
-    server.delete(RECOVERY);
-    let mut authority = server.get(AUTHORITY).expect("there");
-    authority["data"].as_object_mut().expect("an object").remove("seeds");
-    server.put(AUTHORITY, authority);
 }
 
 fn with_master_key(server: &ApiServer, key: &Value) {
@@ -86,9 +71,9 @@ async fn a_value_that_was_random_is_not_made_again() {
     }
 }
 
-/// The mark is in Secrets that outlive the StorageCluster.
+/// The Secret with the CA outlives the StorageCluster.
 #[tokio::test]
-async fn a_cluster_that_is_made_again_derives_nothing() {
+async fn a_cluster_that_is_made_again_draws_nothing() {
     let server = a_cluster_that_serves().await;
     make_cluster_again(&server);
     for path in [CREDENTIALS, MASTER_KEY, RECOVERY] {
@@ -116,10 +101,10 @@ async fn credentials_of_a_person_end_the_loss_of_those_that_were_made() {
     let status = step(&server).await.expect("reconciled");
     says(&status, ConditionType::CredentialsReady, "True", "Provided");
     assert!(server.get(CREDENTIALS).is_none());
-    assert!(data(&server, RECOVERY).expect("made")["AWS_ACCESS_KEY_ID"].is_null(), "none are derived");
+    assert!(data(&server, RECOVERY).expect("made")["AWS_ACCESS_KEY_ID"].is_null(), "none are made");
 }
 
-/// Credentials that are not used are made with the cluster, so that later ones need not be derived.
+/// Credentials that are not used are made with the cluster.
 #[tokio::test]
 async fn a_cluster_may_leave_the_credentials_of_a_person() {
     let server = a_cluster();
@@ -201,42 +186,4 @@ async fn the_copy_of_another_cluster_is_not_believed() {
         assert_eq!(after, before, "{lost:?}");
         assert_eq!(server.get(STATEFUL_SET).expect("there")["spec"], template, "{lost:?}");
     }
-}
-
-/// A build drew at random and said nothing of it: its values do not follow from the CA's key, which shows it.
-#[tokio::test]
-async fn a_cluster_that_lacks_the_mark_gets_it_while_its_values_are_there() {
-    let server = a_cluster_that_serves().await;
-    take_marks(&server);
-    step(&server).await.expect("reconciled");
-    assert!(is_marked(&server, AUTHORITY) && is_marked(&server, RECOVERY));
-    // Either Secret says it, and puts the other right.
-    for path in [AUTHORITY, RECOVERY] {
-        let mut edited = server.get(path).expect("there");
-        edited["data"].as_object_mut().expect("an object").remove("seeds");
-        server.put(path, edited);
-        step(&server).await.expect("reconciled");
-        assert!(is_marked(&server, path), "{path}");
-    }
-}
-
-/// Secrets that an older operator derived from the CA's key stay, are copied, and are derived again.
-#[tokio::test]
-async fn secrets_of_an_older_operator_stay_as_they_are() {
-    let server = a_cluster_that_serves().await;
-    take_marks(&server);
-    server.delete(CREDENTIALS);
-    server.delete(MASTER_KEY);
-    step(&server).await.expect("derived, as the older one did");
-    let derived = KEPT.map(|path| data(&server, path));
-    for deleted in [[RECOVERY, CREDENTIALS], [RECOVERY, MASTER_KEY]] {
-        for path in deleted {
-            server.delete(path);
-        }
-        step(&server).await.expect("reconciled");
-        assert_eq!(KEPT.map(|path| data(&server, path)), derived);
-    }
-    assert!(!is_marked(&server, AUTHORITY) && !is_marked(&server, RECOVERY));
-    let copy = data(&server, RECOVERY).expect("made");
-    assert_eq!(copy["AWS_ACCESS_KEY_ID"], data(&server, CREDENTIALS).expect("made")["AWS_ACCESS_KEY_ID"]);
 }

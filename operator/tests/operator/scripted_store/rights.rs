@@ -8,7 +8,7 @@ use sherd_policy::{
     Verdict,
 };
 
-use super::store::{ScriptedUser, StoreFault};
+use super::store::StoreFault;
 use super::users::{APP, KEY, PHOTOS, READY, a_bucket, a_user, step};
 use super::*;
 use crate::scripted_api::server::Fault;
@@ -269,22 +269,6 @@ async fn rights_and_documents_end_with_the_mark_of_their_bucket() {
         assert_eq!(decide(action, ""), Verdict::DeniedImplicitly, "{action}");
     }
     assert_eq!(decide("s3:DeleteBucket", "team/photos/team-0"), Verdict::DeniedExplicitly);
-}
-
-/// Rights were one inline policy once.
-#[tokio::test]
-async fn rights_of_before_are_moved_to_managed_policies() {
-    let (server, store) = a_user();
-    let user = ScriptedUser {
-        path: "/kubernetes/team/".to_owned(),
-        policies: [("buckets".to_owned(), "{}".to_owned()), ("by-hand".to_owned(), "{}".to_owned())].into(),
-        ..ScriptedUser::default()
-    };
-    store.state.lock().users.insert("team.app".to_owned(), user);
-    step(&server, &store).await.expect("reconciled");
-    assert!(rights(&store).expect("set").to_string().contains("photos"));
-    let inline: Vec<String> = store.user("team.app").expect("there").policies.into_keys().collect();
-    assert_eq!(inline, ["by-hand"]);
 }
 
 /// A status is written by who may write it, and lasts longer than a bucket.

@@ -1,7 +1,7 @@
 //! A namespace that is made again for another tenant gets nothing of the former one's.
 
 use serde_json::json;
-use sherd_operator::api::{AccessCondition, Bucket};
+use sherd_operator::api::Bucket;
 use sherd_operator::buckets::bucket::reconcile;
 
 use super::store::ScriptedUser;
@@ -98,40 +98,30 @@ async fn a_namespace_that_is_made_again_gets_no_key_and_no_policy_of_the_former_
     assert_eq!(user.keys.iter().filter(|(_, active)| *active).count(), 1, "{user:?}");
 }
 
-/// Older operators wrote no uid.
+/// A user that may tag users may take it.
 #[tokio::test]
-async fn what_an_older_operator_marked_goes_on_and_is_taken_up_by_no_new_object() {
+async fn a_user_without_a_mark_is_marked_again() {
     let (server, store) = a_user();
     let user = ScriptedUser { path: "/kubernetes/team/".to_owned(), ..ScriptedUser::default() };
-    {
-        let mut state = store.state.lock();
-        state.users.insert("team.app".to_owned(), user);
-        let bucket = state.buckets.get_mut("photos").expect("there");
-        bucket.tags.insert(MARK.to_owned(), "team/photos".to_owned());
-    }
-    change(&server, PHOTOS, |bucket| bucket["status"] = json!({"conditions": [], "bucket": "photos"}));
+    store.state.lock().users.insert("team.app".to_owned(), user);
     step(&server, &store).await.expect("reconciled");
-    step_bucket(&server, &store).await;
     says(&server, APP, READY, "True", "AsAsked");
-    says(&server, PHOTOS, READY, "True", "AsAsked");
     let tags = store.user("team.app").expect("there").tags;
     assert_eq!(tags["sherd.dev/bucket-user"], "team-0/uid-of-team-app");
-    // Rights hold by the mark that is there.
-    assert_eq!(store.bucket("photos").expect("there").tags[MARK], "team/photos");
-    assert!(store.rights("team.app")[0].contains("[\"team/photos\"]"));
+}
 
-    made_again(&server);
+/// A status says nothing: others may write it.
+#[tokio::test]
+async fn a_mark_without_a_uid_is_no_objects() {
+    let (server, store) = a_user();
+    let bucket_with = |mark: &str| {
+        let mut state = store.state.lock();
+        state.buckets.get_mut("photos").expect("there").tags.insert(MARK.to_owned(), mark.to_owned());
+    };
+    bucket_with("team/photos");
+    change(&server, PHOTOS, |bucket| bucket["status"] = json!({"conditions": [], "bucket": "photos"}));
     step_bucket(&server, &store).await;
-    let message = says(&server, PHOTOS, READY, "False", "BucketExists");
-    assert!(message.contains("does not say whose the namespace was"), "{message}");
+    says(&server, PHOTOS, READY, "False", "BucketExists");
     step(&server, &store).await.expect("reported");
     says(&server, APP, READY, "False", "BucketMissing");
-    // The administrator of the cluster may give it.
-    change(&server, CLUSTER, |cluster| cluster["spec"]["bucketUsers"] = json!({"anyBucket": ["team"]}));
-    change(&server, PHOTOS, |bucket| bucket["spec"]["adopt"] = json!(true));
-    step_bucket(&server, &store).await;
-    says(&server, PHOTOS, READY, "True", "AsAsked");
-    assert_eq!(store.bucket("photos").expect("there").tags[MARK], "team/photos/team-1");
-    let blocked = condition(&server, PHOTOS, AccessCondition::DeletionBlocked);
-    assert_eq!(blocked.status, "False");
 }

@@ -104,31 +104,6 @@ async fn a_user_gets_rights_and_a_secret_and_a_second_look_changes_nothing() {
     assert_eq!(changes, vec![]);
 }
 
-/// Older nodes refuse every request by a policy with the condition that rights are bound by.
-#[tokio::test]
-async fn rights_wait_for_nodes_that_know_their_condition_and_suspensions_do_not() {
-    let policies = |store: &ScriptedStore| store.rights("team.app");
-    for oldest in [json!(null), json!({"wireVersion": 1})] {
-        let (server, store) = a_user();
-        step(&server, &store).await.expect("reconciled");
-        let (before, key) = (policies(&store), working_key(&server, &store));
-        change(&server, CLUSTER, |cluster| cluster["status"] = oldest.clone());
-        change(&server, APP, |user| user["spec"]["buckets"][0]["access"] = json!("read"));
-        step(&server, &store).await.expect("reported");
-        let said = says(&server, APP, AccessCondition::PolicyApplied, "False", "ClusterNotReady");
-        assert!(said.contains("status.wireVersion"), "{said}");
-        assert_eq!((policies(&store), working_key(&server, &store)), (before.clone(), key));
-        change(&server, APP, |user| user["spec"]["suspended"] = json!(true));
-        step(&server, &store).await.expect("reported");
-        assert!(store.user("team.app").expect("there").keys.iter().all(|(_, active)| !active));
-        change(&server, CLUSTER, |cluster| cluster["status"] = json!({"wireVersion": 2}));
-        change(&server, APP, |user| user["spec"]["suspended"] = json!(false));
-        step(&server, &store).await.expect("reconciled");
-        says(&server, APP, AccessCondition::PolicyApplied, "True", "AsAsked");
-        assert_ne!(policies(&store), before);
-    }
-}
-
 #[tokio::test]
 async fn a_user_is_suspended_and_its_keys_work_again_afterwards() {
     let (server, store) = a_user();
@@ -372,7 +347,7 @@ async fn a_rotation_that_is_cut_anywhere_is_gone_on_with() {
         assert_eq!(keys(&store), [second], "cut {at}");
         at += 1;
     }
-    assert_eq!(at, 11, "a Secret, a status and nine requests");
+    assert_eq!(at, 10, "a Secret, a status and eight requests");
 }
 
 #[tokio::test]
