@@ -19,7 +19,7 @@ const BLOCK_BYTES: u64 = HASH_BLOCK_BYTES as u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("block {block} does not match its hash")]
 pub struct Mismatch {
-    /// Which block.
+    /// Number of the block.
     pub block: usize,
 }
 
@@ -151,7 +151,7 @@ pub fn verify(hashes: &[Digest], block: usize, bytes: &[u8]) -> Result<(), Misma
     }
 }
 
-/// Which blocks a range of a payload touches.
+/// Blocks that a range of a payload touches.
 pub const fn blocks_of(range: &Range<u64>) -> Range<u64> {
     if range.start >= range.end {
         return 0..0;
@@ -159,7 +159,7 @@ pub const fn blocks_of(range: &Range<u64>) -> Range<u64> {
     range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES)
 }
 
-/// Which bytes of a payload are in a block; none behind its end.
+/// Bytes of a payload that are in a block; none behind its end.
 pub fn block_range(block: u64, payload_bytes: u64) -> Range<u64> {
     let start = block.saturating_mul(BLOCK_BYTES).min(payload_bytes);
     start..start.saturating_add(BLOCK_BYTES).min(payload_bytes)

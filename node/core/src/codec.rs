@@ -14,19 +14,19 @@ pub enum DecodeError {
     /// The bytes end inside a field.
     #[error("bytes end inside {field}")]
     Short {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
     /// A field holds what it must not.
     #[error("invalid {field}")]
     Invalid {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
     /// The format's version is not known here.
     #[error("unknown version {version} of {field}")]
     Version {
-        /// Which format.
+        /// Name of the format.
         field: &'static str,
         /// The version in the bytes.
         version: u8,
@@ -34,7 +34,7 @@ pub enum DecodeError {
     /// Bytes are left over behind the value.
     #[error("bytes left over behind {field}")]
     Trailing {
-        /// Which value.
+        /// Name of the value.
         field: &'static str,
     },
 }

@@ -11,7 +11,7 @@ use crate::record::DataRef;
 
 /// The version of an entry whose data is its id.
 const WITH_ID: u8 = 2;
-/// The version of one whose data is written as a register names it, or that has none.
+/// Entry form 3: a full data reference, or none.
 const WITH_DATA: u8 = 3;
 
 /// Names one damage.
@@ -28,7 +28,7 @@ pub enum DamagedData {
 }
 
 impl DamagedData {
-    /// Its id.
+    /// Id of the data.
     pub const fn id(&self) -> DataId {
         match self {
             Self::Named(data) => data.id,

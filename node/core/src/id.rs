@@ -229,7 +229,7 @@ stamped_id! {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Life(pub u32);
 
-/// Which topology a request or a row was placed by; grows with every change.
+/// Number of the topology that placed a request or a row; grows with every change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Epoch(pub u64);
 
@@ -241,7 +241,7 @@ impl Epoch {
     pub const MAX: Self = Self(u64::MAX);
 }
 
-/// One of the 16384 parts of the key space.
+/// Part of the key space, 0 to 16,383.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub u16);
 
@@ -254,7 +254,7 @@ pub struct SetId(pub u32);
 pub struct ShardId {
     /// The data that its bytes belong to.
     pub data: DataId,
-    /// Which of the k + m shards, data shards first.
+    /// Index among the k + m shards, data shards first.
     pub index: u8,
 }
 
@@ -351,7 +351,7 @@ pub struct RegisterKey {
     pub bucket: BucketId,
     /// The object's key.
     pub key: ObjectKey,
-    /// Which part, for a part's register.
+    /// Part number, for a part's register.
     pub part: Option<PartKey>,
 }
 

@@ -41,7 +41,8 @@ pub fn home(id: DataId, index: u8, volumes: usize) -> usize {
     (usize::from(index) + rotation(id, volumes)) % volumes
 }
 
-/// Which shard of a data id is held by the volume at `position` of its set: undoes [`home`].
+/// Returns the index of the shard that the volume at `position` of its set holds of a data id: undoes
+/// [`home`].
 ///
 /// # Panics
 /// When the set has no such position, or more than a shard's index can count.

@@ -63,13 +63,13 @@ impl VolumeCondition {
 /// The part of a volume in the votes of its sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VolumeStanding {
-    /// It votes.
+    /// Votes.
     Voting,
-    /// It was opened and does not vote yet: its peers have not confirmed that it has its state.
+    /// Opened, without a vote: its peers have not confirmed that it has its state.
     Unconfirmed,
-    /// It lost its state, or its directory is empty.
+    /// State lost, or its directory is empty.
     Lost,
-    /// It is not there, and may come back as it was.
+    /// Not there; may come back as it was.
     #[default]
     Away,
 }
@@ -77,21 +77,21 @@ pub enum VolumeStanding {
 /// A moment of one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeReport {
-    /// Which.
+    /// Id of the volume.
     pub volume: VolumeId,
-    /// The name of its node.
+    /// Name of its node.
     pub node: String,
-    /// Its number on the node.
+    /// Number on the node.
     pub ordinal: u32,
-    /// Its directory.
+    /// Directory of the volume.
     pub path: String,
     /// The work that it can do; `None` where its node names a condition that is unknown here.
     pub condition: Option<VolumeCondition>,
     /// Why it is not online; empty when it is.
     pub reason: String,
-    /// Its life; `None` while it is not open.
+    /// Life of the volume; `None` while it is not open.
     pub life: Option<Life>,
-    /// Its part in the votes of its sets.
+    /// Part of the volume in the votes of its sets.
     pub standing: VolumeStanding,
     /// Whether calls reach it.
     pub is_open: bool,
@@ -158,7 +158,7 @@ impl VolumeReport {
 /// The report of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeReport {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
     /// This run of it.
     pub process: ProcessId,
@@ -175,7 +175,7 @@ pub struct NodeReport {
     pub topology_digest: Option<Digest>,
     /// Whether it is stopping.
     pub is_stopping: bool,
-    /// Its volumes.
+    /// Volumes of the node.
     pub volumes: Vec<VolumeReport>,
     /// Reports of damage and MRF entries of its logs that wait to be healed.
     pub reports_waiting: u64,
@@ -215,7 +215,7 @@ impl NodeReport {
 /// A moment of one erasure set, as this node sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SetReport {
-    /// Its number in the topology.
+    /// Number in the topology.
     pub set: u32,
     /// Volumes that belong to it.
     pub volumes: usize,

@@ -39,11 +39,11 @@ pub struct InvalidLayout {
 pub struct Piece {
     /// The stripe of its first byte.
     pub stripe: u64,
-    /// Which data shard.
+    /// Number of the data shard.
     pub shard: u8,
     /// Where it begins in the shard.
     pub offset: u64,
-    /// Its bytes; never 0. More than a stripe unit only where one shard holds all the data.
+    /// Length in bytes; never 0. More than a stripe unit only where one shard holds all the data.
     pub length: u64,
 }
 
@@ -65,7 +65,7 @@ impl Layout {
         self.size
     }
 
-    /// Its code.
+    /// Erasure code.
     pub const fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -109,7 +109,7 @@ impl Layout {
         stripe * self.stripe_unit as u64
     }
 
-    /// Which bytes of the object are in a stripe.
+    /// Bytes of the object that are in a stripe.
     ///
     /// # Panics
     /// If the stripe does not exist.
@@ -135,7 +135,7 @@ impl Layout {
         if left < unit as u64 { left_in_unit } else { unit }
     }
 
-    /// Which stripes a range of the object touches. Bytes behind the object's end are left out.
+    /// Stripes that a range of the object touches. Bytes behind the object's end are left out.
     pub fn stripes_of(&self, range: Range<u64>) -> Range<u64> {
         let end = range.end.min(self.size);
         if range.start >= end {

@@ -58,7 +58,7 @@ macro_rules! methods {
             /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$method,)+];
 
-            /// Its name in a request.
+            /// Name in a request.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$method => $name,)+

@@ -28,9 +28,9 @@ pub enum ConfigEntry {
     Inline(Bytes),
     /// In a document.
     Document {
-        /// Which one.
+        /// Generation of the document.
         generation: Generation,
-        /// Its bytes.
+        /// Bytes of the document.
         length: u32,
     },
 }

@@ -35,7 +35,7 @@ type ParsedKind<T> = Result<Arc<T>, DecodeError>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the stored {kind:?} of the bucket: {source}")]
 pub struct UndecodableKind {
-    /// Which kind.
+    /// Kind of configuration.
     pub kind: ConfigKind,
     /// Why.
     pub source: DecodeError,
@@ -63,14 +63,14 @@ macro_rules! kinds {
         }
 
         impl ConfigValue {
-            /// Its kind.
+            /// Kind of the value.
             pub const fn kind(&self) -> ConfigKind {
                 match self {
                     $(Self::$kind(_) => ConfigKind::$kind,)+
                 }
             }
 
-            /// Its stored bytes.
+            /// Stored bytes of the value.
             pub fn encode(&self) -> Bytes {
                 match self {
                     $(Self::$kind(value) => value.encode(),)+

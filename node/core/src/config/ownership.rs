@@ -17,7 +17,7 @@ const VERSION: u8 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum OwnershipControls {
-    /// They were deleted.
+    /// Deleted by a request.
     Deleted = 0,
     /// `BucketOwnerEnforced`: the owner of the bucket owns its objects, and no list counts.
     #[default]

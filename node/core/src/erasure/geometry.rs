@@ -30,11 +30,11 @@ pub struct InvalidGeometry {
 /// Availability of a set with some of its volumes down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Availability {
-    /// It serves neither writes nor all reads.
+    /// Neither writes nor all reads are served.
     Outage,
     /// Committed keys can be read; nothing can be written.
     CommittedReads,
-    /// It serves everything, and what it takes survives one more lost volume.
+    /// All requests are served, and new writes survive one more lost volume.
     AllWorks,
 }
 

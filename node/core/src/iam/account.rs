@@ -14,7 +14,7 @@ use crate::id::{ObjectKey, RegisterKey};
 /// The account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
-    /// Its public access block, where it was set.
+    /// Public access block, where it was set.
     pub public_access_block: Option<PublicAccessBlock>,
 }
 
@@ -27,7 +27,7 @@ impl Account {
         RegisterKey::bucket(ObjectKey::new("iam/account").expect("eleven letters"))
     }
 
-    /// Its stored bytes.
+    /// Stored bytes of the record.
     pub fn encode(&self) -> Bytes {
         let block = self.public_access_block.as_ref().map(PublicAccessBlock::encode).unwrap_or_default();
         let mut writer = Writer::new();

@@ -38,18 +38,18 @@ impl fmt::Debug for WrappedSecret {
 /// An access key. It is good where its user is there with this id, and the user's record lists it as active.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// Its id.
+    /// Id of the key.
     pub id: AccessKeyId,
-    /// Its user.
+    /// User of the key.
     pub user: EntityRef,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_ms: u64,
-    /// Its secret.
+    /// Secret of the key.
     pub secret: WrappedSecret,
 }
 
 impl KeyRecord {
-    /// Its stored bytes.
+    /// Stored bytes of the record.
     pub fn encode(&self) -> Bytes {
         let Self { id, user, created_ms, secret } = self;
         let WrappedSecret { fingerprint, nonce, sealed } = secret;
@@ -108,7 +108,7 @@ pub struct KeyUse {
 }
 
 impl KeyUse {
-    /// Its stored bytes.
+    /// Stored bytes of the record.
     pub fn encode(&self) -> Bytes {
         let Self { used_ms, service, region } = self;
         let mut writer = Writer::new();

@@ -58,7 +58,7 @@ impl EntityKind {
         }
     }
 
-    /// Its name as IAM writes it in ARNs and messages.
+    /// Name of the kind as IAM writes it in ARNs and messages.
     pub const fn word(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -99,7 +99,7 @@ impl EntityKind {
         format!("arn:aws:iam::{ACCOUNT}:{}{path}{name}", self.word())
     }
 
-    /// Its name at the beginning of a sentence.
+    /// Name of the kind at the beginning of a sentence.
     pub const fn title(self) -> &'static str {
         match self {
             Self::User => "User",
@@ -165,7 +165,7 @@ impl EntityId {
         }
     }
 
-    /// Its letters.
+    /// Letters of the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -220,7 +220,7 @@ impl AccessKeyId {
         id
     }
 
-    /// Its letters.
+    /// Letters of the name.
     ///
     /// # Panics
     /// Never: they are ASCII.

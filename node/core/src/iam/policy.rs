@@ -17,11 +17,11 @@ use crate::record::Tag;
 /// One version of a managed policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyVersion {
-    /// Its number, from 1 on and never given twice: IAM writes `v1`.
+    /// Number of the version, from 1 on and never given twice: IAM writes `v1`.
     pub number: u32,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_ms: u64,
-    /// Its document, as it was given.
+    /// Document, as it was given.
     pub document: String,
 }
 
@@ -39,11 +39,11 @@ pub enum PolicyVendor {
 pub struct ManagedPolicy {
     /// The account that it is of.
     pub vendor: PolicyVendor,
-    /// Its id.
+    /// Id of the policy.
     pub id: EntityId,
-    /// Its name, as it is capitalised.
+    /// Name of the policy, as it is capitalised.
     pub name: String,
-    /// Its path.
+    /// Path of the policy.
     pub path: String,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_ms: u64,
@@ -51,18 +51,18 @@ pub struct ManagedPolicy {
     pub description: String,
     /// When its versions were last changed, in milliseconds since the Unix epoch.
     pub updated_ms: u64,
-    /// Its tags.
+    /// Tags of the policy.
     pub tags: Vec<Tag>,
     /// The number of the version in force.
     pub default: u32,
     /// The highest number that was given.
     pub last: u32,
-    /// Its versions, by number.
+    /// Versions of the policy, by number.
     pub versions: Vec<PolicyVersion>,
 }
 
 impl ManagedPolicy {
-    /// Its ARN.
+    /// ARN of the policy.
     pub fn arn(&self) -> String {
         match self.vendor {
             PolicyVendor::Account => EntityKind::Policy.arn(&self.path, &self.name),
@@ -75,7 +75,7 @@ impl ManagedPolicy {
         EntityRef { home: self.name.clone(), id: self.id.clone() }
     }
 
-    /// One of its versions.
+    /// Version of this number.
     pub fn version(&self, number: u32) -> Option<&PolicyVersion> {
         self.versions.iter().find(|version| version.number == number)
     }
@@ -85,7 +85,7 @@ impl ManagedPolicy {
         self.version(self.default)
     }
 
-    /// Its stored bytes.
+    /// Stored bytes of the record.
     ///
     /// # Panics
     /// Where it is AWS's.

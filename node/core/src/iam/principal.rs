@@ -33,16 +33,16 @@ const AWS_FIELD: &str = "policies of AWS";
 /// A policy that is part of a user or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InlinePolicy {
-    /// Its name, which no other of its owner has, however it is capitalised.
+    /// Name of the policy, which no other of its owner has, however it is capitalised.
     pub name: String,
-    /// Its document, as it was given.
+    /// Document, as it was given.
     pub document: String,
 }
 
 /// The policies of a user or a group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PolicySet {
-    /// Those that are part of it, by name.
+    /// Inline policies, by name.
     pub inline: Vec<InlinePolicy>,
     /// The account's managed ones that are attached to it.
     pub attached: Vec<EntityRef>,
@@ -107,9 +107,9 @@ impl PolicySet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum KeyStatus {
-    /// It may.
+    /// May be used.
     Active = 1,
-    /// It may not, until it is made active again.
+    /// May not be used until it is made active again.
     Inactive = 2,
 }
 
@@ -117,7 +117,7 @@ pub enum KeyStatus {
 /// user is decided by what the others are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UserKey {
-    /// Its id.
+    /// Id of the key.
     pub id: AccessKeyId,
     /// Whether it may be used.
     pub status: KeyStatus,
@@ -138,34 +138,34 @@ impl UserKey {
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserRecord {
-    /// Its id.
+    /// Id of the user.
     pub id: EntityId,
     /// The last part of the name of the register that it lives in, in any case: the name that it was made
     /// with, or a tilde and its id. Its bytes do not have it.
     pub home: String,
-    /// Its name, as it is capitalised.
+    /// Name of the user, as it is capitalised.
     pub name: String,
-    /// Its path.
+    /// Path of the user.
     pub path: String,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_ms: u64,
-    /// Its tags.
+    /// Tags of the user.
     pub tags: Vec<Tag>,
-    /// Its policies.
+    /// Policies of the user.
     pub policies: PolicySet,
     /// The groups that it is in.
     pub groups: Vec<EntityRef>,
-    /// Its access keys.
+    /// Access keys of the user.
     pub keys: Vec<UserKey>,
 }
 
 impl UserRecord {
-    /// Its ARN.
+    /// ARN of the user.
     pub fn arn(&self) -> String {
         EntityKind::User.arn(&self.path, &self.name)
     }
 
-    /// One of its access keys.
+    /// Access key of this id.
     pub fn key(&self, id: AccessKeyId) -> Option<UserKey> {
         self.keys.iter().copied().find(|key| key.id == id)
     }
@@ -184,7 +184,7 @@ impl UserRecord {
         }
     }
 
-    /// Its stored bytes.
+    /// Stored bytes of the record.
     pub fn encode(&self) -> Bytes {
         let Self { id, home: _, name, path, created_ms, tags, policies, groups, keys } = self;
         let mut writer = Writer::new();
@@ -228,28 +228,28 @@ impl UserRecord {
 /// A group of users. The users' records name the groups that they are in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupRecord {
-    /// Its id.
+    /// Id of the group.
     pub id: EntityId,
     /// The last part of the name of the register that it lives in, in any case: the name that it was made
     /// with, or a tilde and its id. Its bytes do not have it.
     pub home: String,
-    /// Its name, as it is capitalised.
+    /// Name of the group, as it is capitalised.
     pub name: String,
-    /// Its path.
+    /// Path of the group.
     pub path: String,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_ms: u64,
-    /// Its policies.
+    /// Policies of the group.
     pub policies: PolicySet,
 }
 
 impl GroupRecord {
-    /// Its ARN.
+    /// ARN of the group.
     pub fn arn(&self) -> String {
         EntityKind::Group.arn(&self.path, &self.name)
     }
 
-    /// Its stored bytes.
+    /// Stored bytes of the record.
     pub fn encode(&self) -> Bytes {
         let Self { id, home: _, name, path, created_ms, policies } = self;
         let mut writer = Writer::new();

@@ -13,7 +13,7 @@ pub struct EntityRef {
     /// The last part of the name of the register that it lives in, in any case: the name that it was made
     /// with, or a tilde and its id. A managed policy keeps its name.
     pub home: String,
-    /// Its id.
+    /// Id of the entity.
     pub id: EntityId,
 }
 

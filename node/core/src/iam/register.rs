@@ -24,11 +24,11 @@ use crate::codec::{DecodeError, Reader, Writer};
 
 /// A user or a group.
 pub trait NamedRecord: Sized {
-    /// Its kind.
+    /// Kind of the record.
     const KIND: EntityKind;
-    /// Its id.
+    /// Id of the record.
     fn id(&self) -> &EntityId;
-    /// Its name, as it is capitalised.
+    /// Name of the record, as it is capitalised.
     fn name(&self) -> &str;
     /// Gives it another name.
     fn set_name(&mut self, name: String);
@@ -40,7 +40,7 @@ pub trait NamedRecord: Sized {
     fn set_home(&mut self, home: String);
     /// The entities that it names, whose homes it names them by.
     fn named_by_it(&self) -> &[EntityRef];
-    /// Its stored bytes.
+    /// Stored bytes of the record.
     fn encode(&self) -> Bytes;
     /// From its stored bytes.
     ///
@@ -98,7 +98,7 @@ impl<E: NamedRecord> NameRegister<E> {
         self.resident.is_none() && self.taking.is_none() && self.claim.is_none()
     }
 
-    /// Its stored bytes.
+    /// Stored bytes of the record.
     pub fn encode(&self) -> Bytes {
         let Self { resident, taking, claim } = self;
         if let (Some(resident), None, None) = (resident, taking, claim)

@@ -126,7 +126,7 @@ macro_rules! for_each_call {
                 release_put = ReleasePut { entry: by_ref ReleaseEntry }: runs_on, own_life, Aside;
                 /// Notes that replaced data is gone.
                 release_done = ReleaseDone { id: by_val ReleaseId }: runs_on, own_life, Aside;
-                /// Which life of the volume speaks, whether it votes, and how far its log is durable. Ends.
+                /// Reports the life of the volume, whether it votes, and how far its log is durable. Ends.
                 position = Position {} -> Answerer: ends, any_life, Short;
                 /// The durable guarantees of the volume, but for its seals. Ends.
                 guarantees = Guarantees {} -> Answer<Guarantees>: ends, any_life, Short;
@@ -193,7 +193,7 @@ macro_rules! call_values {
             }
 
             impl $calls {
-                /// Its name in logs and on the seam.
+                /// Name in logs and on the seam.
                 pub const fn name(&self) -> &'static str {
                     match self {
                         $(Self::$variant { .. } => stringify!($name),)*
@@ -231,7 +231,7 @@ macro_rules! call_values {
         )*
 
         impl VolumeCall {
-            /// Its name in logs and on the seam.
+            /// Name in logs and on the seam.
             pub const fn name(&self) -> &'static str {
                 match self {
                     $(Self::$service(call) => call.name(),)*
@@ -282,7 +282,7 @@ for_each_call!(call_values);
 
 /// A type that answers calls: one variant of [`VolumeAnswer`].
 pub trait CallAnswer: Into<VolumeAnswer> {
-    /// Which variant.
+    /// Variant of [`VolumeAnswer`] that holds it.
     const KIND: AnswerKind;
 
     /// Takes it out of an answer.
@@ -301,7 +301,7 @@ macro_rules! call_answers {
             $($(#[$doc])* $variant($type),)*
         }
 
-        /// Which variant of [`VolumeAnswer`].
+        /// Variants of [`VolumeAnswer`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum AnswerKind {
             $($(#[$doc])* $variant,)*
@@ -327,7 +327,7 @@ macro_rules! call_answers {
         )*
 
         impl VolumeAnswer {
-            /// Which variant it is.
+            /// Variant of the answer.
             pub const fn kind(&self) -> AnswerKind {
                 match self {
                     $(Self::$variant(_) => AnswerKind::$variant,)*
@@ -338,7 +338,7 @@ macro_rules! call_answers {
 }
 
 call_answers! {
-    /// It is done.
+    /// Done, without a result.
     Done(());
     /// A promise, or a row.
     Vote(Answer<Vote>);
@@ -368,7 +368,7 @@ call_answers! {
     Heals(Vec<(HealId, Bytes)>);
     /// A page of notes of replaced data.
     Releases(Vec<(ReleaseId, Bytes)>);
-    /// Which life of the volume speaks.
+    /// Life of the volume, and how far its log is durable.
     Position(Answerer);
     /// A page of seals.
     Seals(Answer<Vec<StoredSeals>>);

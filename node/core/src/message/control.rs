@@ -12,7 +12,7 @@ pub enum Control {
     RecordLife {
         /// The peer.
         volume: VolumeId,
-        /// Its life.
+        /// Life of the peer.
         life: Life,
     },
     /// Refuse every ballot at or below this one. Never lowers the floor.
@@ -36,9 +36,9 @@ pub enum Control {
     Seal {
         /// The bucket.
         bucket: BucketId,
-        /// Which deletion asks.
+        /// Deletion that asks.
         deletion: ChangeId,
-        /// Its topology; refused where any slot is known to be in a later one.
+        /// Epoch of the deletion's topology; refused where any slot is known to be in a later one.
         epoch: Epoch,
     },
     /// Take back the seal of one deletion.

@@ -32,7 +32,7 @@ pub enum Error {
     /// The volume works and what it has is rotten. Ask another; queue a heal.
     #[error("corrupt: {what}")]
     Corrupt {
-        /// Which record or file.
+        /// Record or file.
         what: String,
     },
     /// No space for new data on the volume.
@@ -58,7 +58,7 @@ pub type Result<R, E = Error> = std::result::Result<R, E>;
 /// An acceptor's answer: the answerer, and a vote or a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer<R> {
-    /// Which life of the volume speaks, and how far its log is durable.
+    /// Life of the volume, and how far its log is durable.
     pub from: Answerer,
     /// The vote.
     pub result: Result<R, Refusal>,
@@ -70,14 +70,14 @@ const fn word(bytes: usize) -> u32 {
     bytes as u32
 }
 
-/// Which values an answer carries: those up to a length. Of a longer one it says the length.
+/// Length up to which an answer carries a value. Of a longer one it carries the length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ValueLimit(u32);
 
 impl ValueLimit {
     /// None: only the row's head is asked for.
     pub const NOTHING: Self = Self(0);
-    /// Those that are asked for before their length is known.
+    /// Values that are asked for before their length is known.
     pub const USUAL: Self = Self(word(VALUE_UNASKED_BYTES_MAX));
     /// Of any length.
     pub const ANY: Self = Self(word(VALUE_BYTES_MAX));
@@ -98,7 +98,7 @@ impl ValueLimit {
     }
 }
 
-/// Which register, and by which topology the caller found this volume.
+/// Register, and the topology by which the caller found this volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The register.

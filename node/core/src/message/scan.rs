@@ -27,7 +27,7 @@ pub struct ListScan {
     pub passed_max: u32,
 }
 
-/// Which parts of which upload.
+/// Parts of an upload that a scan reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartsScan {
     /// The bucket of the upload's key.
@@ -44,7 +44,7 @@ pub struct PartsScan {
     pub limit: usize,
 }
 
-/// Which rows.
+/// Rows that a scan reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowScan {
     /// By which topology the volume was found: of every slot that it has rows of.
@@ -68,12 +68,12 @@ impl RowScan {
     }
 }
 
-/// Which of the rows that a volume lists for upkeep are asked for.
+/// Kind of the listed rows that upkeep asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnsettledKind {
-    /// Those that the volume does not know to be committed.
+    /// Rows that the volume does not know to be committed.
     Uncommitted,
-    /// Those that are committed, and that another volume of the set may lack.
+    /// Rows that are committed, and that another volume of the set may lack.
     Missed,
 }
 

@@ -6,7 +6,7 @@ use crate::record::Home;
 /// Facts about a shard file that are known before its first byte; written into its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardFileHeader {
-    /// Which shard.
+    /// Shard id.
     pub shard: ShardId,
     /// The register that will name it.
     pub key: RegisterKey,
@@ -23,7 +23,7 @@ pub struct ShardFileHeader {
 /// A data id seen on a volume, for the sweeper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenShard {
-    /// Which shard.
+    /// Shard id.
     pub shard: ShardId,
     /// The register that should name it.
     pub key: RegisterKey,
@@ -40,10 +40,10 @@ pub enum ReadPurpose {
     ByUpkeep,
 }
 
-/// Which bytes of a shard.
+/// Range of bytes of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardRange {
-    /// Which shard.
+    /// Shard id.
     pub shard: ShardId,
     /// Where it lives.
     pub home: Home,
@@ -51,11 +51,11 @@ pub struct ShardRange {
     pub offset: u64,
     /// How many bytes.
     pub length: u64,
-    /// Their purpose.
+    /// Purpose of the read.
     pub wanted: ReadPurpose,
 }
 
-/// Which shards of a volume.
+/// Shards of a volume that a scan reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardScan {
     /// Packed ones, above this one.
@@ -65,9 +65,9 @@ pub enum ShardScan {
         /// Most entries of a page.
         limit: usize,
     },
-    /// Those with a file in one of the volume's 256 directories.
+    /// Shards with a file in one of the volume's 256 directories.
     Files {
-        /// Which directory.
+        /// Number of the directory.
         directory: u8,
         /// Only shards above this one.
         after: Option<ShardId>,

@@ -17,7 +17,7 @@ use crate::record::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{field} past its limit")]
 pub struct OverLimit {
-    /// Which field.
+    /// Name of the field.
     pub field: &'static str,
 }
 

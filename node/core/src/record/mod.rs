@@ -35,7 +35,7 @@ use crate::stripe::{InvalidLayout, Layout};
 pub struct Value {
     /// The count of its changes, and the ids of the last ones.
     pub changes: Changes,
-    /// Its state.
+    /// State of the register.
     pub state: State,
 }
 
@@ -84,7 +84,7 @@ pub struct CallToken(pub [u8; 16]);
 pub struct ChangeTry {
     /// The change.
     pub change: ChangeId,
-    /// Which proposal of it, from 1; 0 in values stored before tries were numbered.
+    /// Number of the change's proposal, from 1; 0 in values stored before tries were numbered.
     pub number: u16,
 }
 
@@ -98,7 +98,7 @@ impl Changes {
         Self { count: self.count.saturating_add(1), recent, conditional: self.conditional.clone() }
     }
 
-    /// Which try of a change is among the last changes.
+    /// Number of the try of a change that is among the last changes.
     pub fn number_of(&self, change: ChangeId) -> Option<u16> {
         self.recent.iter().find(|made| made.change == change).map(|made| made.number)
     }
@@ -132,7 +132,7 @@ pub struct Object {
 /// One version of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// Its id; [`VersionId::NULL`] without versioning.
+    /// Id of the version; [`VersionId::NULL`] without versioning.
     pub id: VersionId,
     /// Milliseconds since the Unix epoch when it was made.
     pub modified_ms: u64,
@@ -189,7 +189,7 @@ impl Attributes {
     }
 }
 
-/// Which of S3's checksum algorithms. The numbers are stored and never used again for another.
+/// Checksum algorithm of S3. The numbers are stored and never used again for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ChecksumAlgorithm {
@@ -355,13 +355,13 @@ pub enum Home {
 /// One part of a completed upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartRef {
-    /// Its S3 part number, 1 to 10,000; ascending in a manifest.
+    /// S3 part number, 1 to 10,000; ascending in a manifest.
     pub number: u16,
     /// The bytes of its entity tag: the MD5 of its bytes, or their [`DataRef::fast_tag`].
     pub tag: [u8; 16],
-    /// Its checksum, when the upload has an algorithm.
+    /// Checksum of the part, when the upload has an algorithm.
     pub checksum: Option<Checksum>,
-    /// Its bytes; `None` for an empty part.
+    /// Reference to the bytes; `None` for an empty part.
     pub data: Option<DataRef>,
 }
 
@@ -371,7 +371,7 @@ impl PartRef {
         self.data.map_or(0, |data| data.size)
     }
 
-    /// Its entity tag, without quotes: an MD5 in hexadecimal digits, or a tag that is marked as another kind.
+    /// Entity tag, without quotes: an MD5 in hexadecimal digits, or a tag that is marked as another kind.
     pub fn etag(&self) -> String {
         match &self.data {
             Some(data) if data.fast_tag() == self.tag => data.fast_etag(),
@@ -385,14 +385,14 @@ impl PartRef {
 pub struct Part {
     /// Milliseconds since the Unix epoch when it was uploaded.
     pub modified_ms: u64,
-    /// Its bytes and hashes.
+    /// Bytes and hashes of the part.
     pub part: PartRef,
 }
 
 /// An open upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upload {
-    /// Its id.
+    /// Id of the upload.
     pub id: UploadId,
     /// Milliseconds since the Unix epoch when it was begun.
     pub initiated_ms: u64,
@@ -415,7 +415,7 @@ pub enum ChecksumKind {
 /// A bucket's register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its id, made when it was created.
+    /// Id of the bucket, made when it was created.
     pub id: BucketId,
     /// Milliseconds since the Unix epoch when it was created.
     pub created_ms: u64,
@@ -449,14 +449,14 @@ impl Tag {
 /// A bucket's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BucketPhase {
-    /// It serves.
+    /// Serves requests.
     Active,
     /// A deletion is being decided; each try has a fresh id.
     Deleting {
         /// The try.
         deletion: ChangeId,
     },
-    /// It is gone; its id never comes back.
+    /// Deleted; the id never comes back.
     Deleted,
 }
 

@@ -56,9 +56,9 @@ pub enum LeaveReply {
 pub enum GiveBack {
     /// A value may name it: the write that replaces that value releases it, or a sweep.
     Nothing,
-    /// It was never proposed: no volume has a value that names it.
+    /// Never proposed: no volume has a value that names it.
     AtOnce,
-    /// It was proposed, and a committed value lacks it for good: after grace and pins.
+    /// Proposed, and a committed value lacks it for good: after grace and pins.
     AfterGrace,
 }
 

@@ -211,7 +211,7 @@ pub struct Answerer {
     /// a proposer would count answers that a volume gave before it lost its state: a volume that recorded the
     /// loss is in every quorum, and reports it here.
     pub peers: Arc<[(VolumeId, Life)]>,
-    /// Which opening of the volume answers: durable in its own log before it answers anything.
+    /// Opening of the volume that answers: durable in its own log before it answers anything.
     pub opening: OpeningId,
     /// The volume's highest durable sequence, which its peers log.
     pub durable: Sequence,

@@ -39,12 +39,12 @@ pub struct Position {
     pub life: Life,
     /// The opening.
     pub opening: OpeningId,
-    /// Its highest durable sequence in that opening.
+    /// Highest durable sequence in that opening.
     pub durable: Sequence,
 }
 
 impl Position {
-    /// That a life has begun, and nothing of what was written in it.
+    /// Position at the beginning of a life, with none of its records.
     pub const fn life(life: Life) -> Self {
         Self { life, opening: OpeningId::NONE, durable: Sequence(0) }
     }

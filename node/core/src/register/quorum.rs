@@ -62,13 +62,13 @@ impl Order {
 /// that cannot be read does not count as a vote for an empty register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply<T> {
-    /// Which volume.
+    /// Volume that answers.
     pub volume: VolumeId,
-    /// Which life of it spoke.
+    /// Life and position of the volume at its answer.
     pub from: Answerer,
     /// When.
     pub order: Order,
-    /// Its vote or refusal.
+    /// Vote or refusal.
     pub result: Result<T, Refusal>,
 }
 

@@ -29,7 +29,7 @@ pub enum Releaser {
 /// A value known to be committed, as far as the data in question is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CommittedValue {
-    /// Its ballot.
+    /// Ballot of the value.
     pub ballot: Ballot,
     /// Whether it names the data.
     pub names: bool,

@@ -127,7 +127,7 @@ impl<I: Clone, T: Clone> FormAttempt<I, T> {
         Self { number, answers: (0..nodes).map(|_| None).collect() }
     }
 
-    /// Its number.
+    /// Number of the attempt.
     pub const fn number(&self) -> u64 {
         self.number
     }

@@ -38,10 +38,10 @@ pub struct Topology {
 /// A process that owns volumes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its id.
+    /// Id of the node.
     pub id: NodeId,
-    /// Its configured name, at most [`limits::NODE_NAME_BYTES_MAX`] bytes; empty for the only node of a
-    /// cluster without names.
+    /// Configured name, at most [`limits::NODE_NAME_BYTES_MAX`] bytes; empty for the only node of a cluster
+    /// without names.
     pub name: String,
     /// Failure zone of the node, as the operator names it; at most [`limits::ZONE_BYTES_MAX`] bytes.
     pub zone: Option<String>,
@@ -50,11 +50,11 @@ pub struct Node {
 /// A volume and where it is mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Volume {
-    /// Its id.
+    /// Id of the volume.
     pub id: VolumeId,
     /// The node that owns it.
     pub node: NodeId,
-    /// Which of the node's volumes, from 0.
+    /// Number among the node's volumes, from 0.
     pub ordinal: u16,
 }
 
@@ -97,11 +97,11 @@ pub enum InvalidTopology {
     /// A list is empty or past its limit.
     #[error("{count} {what}, where there may be 1 to {max}")]
     Count {
-        /// Which list.
+        /// Name of the list.
         what: &'static str,
-        /// Its length.
+        /// Length of the list.
         count: usize,
-        /// Its limit.
+        /// Limit of the list.
         max: usize,
     },
     /// A zone's name is too long.
@@ -147,11 +147,11 @@ pub enum InvalidTopology {
     SetGeometry {
         /// The set.
         set: SetId,
-        /// Its volumes.
+        /// Number of its volumes.
         volumes: usize,
-        /// Its data shards.
+        /// Number of data shards.
         data_shards: usize,
-        /// Its parity shards.
+        /// Number of parity shards.
         parity_shards: usize,
     },
     /// A set's volume is not there.
@@ -174,12 +174,12 @@ pub enum InvalidTopology {
 }
 
 impl Topology {
-    /// Which cluster this is.
+    /// Id of the cluster.
     pub const fn cluster(&self) -> ClusterId {
         self.cluster
     }
 
-    /// Which topology this is; the highest counts.
+    /// Number of the topology; the highest counts.
     pub const fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -286,7 +286,7 @@ impl Set {
         &self.volumes
     }
 
-    /// Its code; as wide as the set.
+    /// Erasure code; as wide as the set.
     pub const fn geometry(&self) -> Geometry {
         self.geometry
     }

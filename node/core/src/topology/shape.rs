@@ -28,13 +28,13 @@ pub struct GeometryRequest {
 /// A node of the new pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolNode {
-    /// Its id.
+    /// Id of the node.
     pub id: NodeId,
-    /// Its configured name; empty for the only node of a cluster without names.
+    /// Configured name; empty for the only node of a cluster without names.
     pub name: String,
     /// Failure zone of the node.
     pub zone: Option<String>,
-    /// Its volumes, by ordinal.
+    /// Volumes by ordinal.
     pub volumes: Vec<VolumeId>,
 }
 
@@ -80,7 +80,7 @@ pub enum FormationWarning {
 pub struct FormedTopology {
     /// The topology, at its first epoch.
     pub topology: Topology,
-    /// Its weaknesses.
+    /// Weaknesses of the layout.
     pub warnings: Vec<FormationWarning>,
 }
 
@@ -98,11 +98,11 @@ pub enum FormError {
     /// The nodes of one pool have the same number of volumes.
     #[error("node {node} has {volumes} volumes where the first has {expected}")]
     UnequalNodes {
-        /// Which node.
+        /// Id of the node.
         node: NodeId,
-        /// Its volumes.
+        /// Number of its volumes.
         volumes: usize,
-        /// The first node's.
+        /// Number of the first node's volumes.
         expected: usize,
     },
     /// No default set size fits: one must be asked for.

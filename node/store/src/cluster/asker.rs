@@ -50,7 +50,7 @@ pub trait Asker: Debug + Send + Sync {
 /// The other nodes of the cluster, as gateways that remember views of buckets and access keys.
 #[async_trait::async_trait]
 pub trait Gateways: Debug + Send + Sync {
-    /// Their configured names.
+    /// Configured names of the gateways.
     fn names(&self) -> Vec<String>;
 
     /// Has a node forget its view of a bucket. Returns when no request that begins later takes one that was

@@ -35,22 +35,22 @@ pub struct ReportCounts {
     /// Reports of something missing or rotten since the start, and those of them that are in the logs.
     made_heals: AtomicU64,
     logged_heals: AtomicU64,
-    /// Those that never will be: there was no room for them, the task that had them failed, or no volume
-    /// took them. Counted before they are made, or before any behind them is logged.
+    /// Reports that reach no log: queue full, task panicked, or refused by every volume. Counted before they
+    /// are made, or before any report behind them is logged.
     lost_heals: AtomicU64,
     dropped_heals: AtomicU64,
     dropped_superseded: AtomicU64,
 }
 
 impl ReportCounts {
-    /// Those of something missing or rotten that are not queued yet, or are being made durable.
+    /// Number of reports of missing or rotten data that are not queued yet, or are being made durable.
     pub fn waiting_heals_count(&self) -> usize {
         self.waiting_heals.load(Ordering::Relaxed)
     }
 
     /// When the oldest of [those](Self::waiting_heals_count) was made; `None` where none waits.
     pub fn oldest_waiting(&self) -> Option<Instant> {
-        // Those that are in no hand yet are taken at once.
+        // Reports in no hand yet are taken at once.
         let is_waiting = self.waiting_heals_count() > 0;
         is_waiting.then(|| self.oldest_in_hand.lock().unwrap_or_else(Instant::now))
     }
@@ -164,7 +164,7 @@ pub(crate) struct GivenUpData {
     /// The register that was to name it.
     pub(crate) key: RegisterKey,
     pub(crate) data: DataRef,
-    /// One for each volume that was sent a shard.
+    /// A removal for each volume that was sent a shard.
     pub(crate) removals: Vec<Pending<()>>,
     /// Whether a shard may come to its volume behind its removal.
     pub(crate) may_come_late: bool,

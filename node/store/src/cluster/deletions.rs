@@ -1,4 +1,4 @@
-//! Which deletions of buckets this process has under way. `object` begins and ends them; where no other
+//! Deletions of buckets that this process has under way. `object` begins and ends them; where no other
 //! process is a gateway to the volumes, upkeep undoes every other deletion that a register names.
 
 use std::collections::BTreeSet;

@@ -12,7 +12,7 @@ impl Places {
         (0..count).fold(Self::default(), Self::with)
     }
 
-    /// These and one more.
+    /// Returns these places and one more.
     #[must_use]
     pub(crate) fn with(self, place: usize) -> Self {
         Self(self.0 | 1 << place)

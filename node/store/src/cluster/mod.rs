@@ -75,11 +75,11 @@ impl KeyRoute {
 /// One erasure set, ready to be asked.
 #[derive(Debug)]
 pub struct SetView {
-    /// Its place in the topology.
+    /// Number of the set in the topology.
     pub id: SetId,
-    /// Its code.
+    /// Erasure code.
     pub geometry: Geometry,
-    /// Its volumes in order; shard placement counts in this order.
+    /// Volumes in order; shard placement counts in this order.
     pub routes: Vec<VolumeRoute>,
     /// Where each of them is.
     pub homes: Vec<VolumeHome>,
@@ -92,7 +92,7 @@ pub struct SetView {
 /// The node that has a volume.
 #[derive(Debug, Clone)]
 pub struct VolumeHome {
-    /// Its name; empty where a node stores alone.
+    /// Name of the node; empty where a node stores alone.
     pub node: Arc<str>,
     id: Option<NodeId>,
     /// Whether it is this one.
@@ -144,8 +144,8 @@ impl SetView {
         self.nodes_down().fold(Places::default(), Places::and)
     }
 
-    /// Those of the places that failed whose nodes do not answer: of nodes all of whose places failed. One
-    /// that took a shard was there, and its absence at this moment is not why another of its shards failed.
+    /// Failed places on nodes that are down. A node counts as down only if all of its places failed: one that
+    /// took a shard was up, so its present absence is not why another of its shards failed.
     fn lost_to_nodes_down(&self, failed: Places) -> Places {
         let lost = self.nodes_down().filter(|places| places.among(failed) == *places);
         lost.fold(Places::default(), Places::and)

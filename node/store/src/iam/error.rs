@@ -23,7 +23,7 @@ pub enum IamError {
     /// The name is taken (`EntityAlreadyExists`).
     #[error("{} with name {name} already exists.", .kind.title())]
     EntityAlreadyExists {
-        /// Of which kind.
+        /// Kind of the entity.
         kind: EntityKind,
         /// The name.
         name: String,
@@ -45,12 +45,12 @@ pub enum IamError {
     /// A quota of AWS (`LimitExceeded`).
     #[error(transparent)]
     LimitExceeded(#[from] LimitExceeded),
-    /// Others changed the same record again and again (`ConcurrentModification`): try again.
+    /// Other calls changed the same record again and again (`ConcurrentModification`): try again.
     #[error(
         "The request was rejected because multiple requests to change this object were submitted simultaneously."
     )]
     ConcurrentModification,
-    /// Others read many records for longer than this call waits (`Throttling`): try again.
+    /// Other calls read many records for longer than this call waits (`Throttling`): try again.
     #[error("too many lists of the account's entities are read")]
     Busy,
     /// The key that signed the call became inactive, or was deleted, before the change
@@ -62,7 +62,7 @@ pub enum IamError {
     Invalid {
         /// The parameter.
         field: &'static str,
-        /// Which rule.
+        /// The broken rule.
         source: InvalidEntity,
     },
     /// A tag breaks AWS's rules.
@@ -136,7 +136,7 @@ pub enum IamReadError {
     /// A record does not decode.
     #[error("the record {register}: {source}")]
     Undecodable {
-        /// Its register.
+        /// Name of the register.
         register: String,
         /// Why.
         source: DecodeError,
@@ -144,7 +144,7 @@ pub enum IamReadError {
     /// A policy that was stored does not parse.
     #[error("the stored policy {name}: {reason}")]
     MalformedPolicy {
-        /// Its name.
+        /// Name of the policy.
         name: String,
         /// Why.
         reason: String,
@@ -152,7 +152,7 @@ pub enum IamReadError {
     /// A policy of AWS is attached that this program has not: it may deny.
     #[error("the policy {name} of AWS is not part of this program")]
     UnknownAwsPolicy {
-        /// Its name.
+        /// Name of the policy.
         name: String,
     },
     /// The secret was wrapped under another master key than this node's.
@@ -214,7 +214,7 @@ pub enum MissingEntity {
     /// A user or a group.
     #[error("The {} with name {name} cannot be found.", .kind.word())]
     Named {
-        /// Of which kind.
+        /// Kind of the entity.
         kind: EntityKind,
         /// The name that was asked for.
         name: String,
@@ -228,7 +228,7 @@ pub enum MissingEntity {
     /// A version of a managed policy.
     #[error("Policy version v{number} does not exist.")]
     PolicyVersion {
-        /// Which one.
+        /// Number of the version.
         number: u32,
     },
     /// An inline policy.
@@ -301,7 +301,7 @@ pub enum InvalidTag {
         sherd_core::limits::TAG_KEY_CHARS_MAX
     )]
     Key {
-        /// Which tag, from 1.
+        /// Number of the tag, from 1.
         place: usize,
     },
     /// The value has too many characters, or one that tags do not have (`ValidationError`).
@@ -310,7 +310,7 @@ pub enum InvalidTag {
         sherd_core::limits::TAG_VALUE_CHARS_MAX
     )]
     Value {
-        /// Which tag, from 1.
+        /// Number of the tag, from 1.
         place: usize,
     },
     /// A key is there twice (`InvalidInput`).
@@ -340,7 +340,7 @@ pub enum LimitExceeded {
     PolicySize {
         /// The kind of the owner.
         owner: EntityKind,
-        /// Its name.
+        /// Name of the owner.
         name: String,
         /// Characters that they may have.
         max: usize,

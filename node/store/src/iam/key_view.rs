@@ -70,9 +70,9 @@ impl fmt::Debug for KeyView {
 /// The answer to an access key.
 #[derive(Debug, Clone)]
 pub enum KeyLookup {
-    /// It is good.
+    /// Active, with its user.
     Known(Arc<KeyView>),
-    /// It is not there, not active, or its user has it no more.
+    /// Not there, not active, or detached from its user.
     Unknown,
 }
 

@@ -36,7 +36,7 @@ pub struct NewKey {
     pub user_name: String,
     /// The key.
     pub key: KeyRecord,
-    /// Its secret.
+    /// Secret of the key.
     pub secret: KeySecret,
 }
 
@@ -45,7 +45,7 @@ pub struct NewKey {
 pub struct UserKeys {
     /// The user's name, as it is capitalised.
     pub user_name: String,
-    /// Its keys, in the order in which they were made.
+    /// Keys of the user, in the order in which they were made.
     pub keys: Vec<(KeyRecord, KeyStatus)>,
 }
 
@@ -63,7 +63,7 @@ pub struct Signer {
 pub struct KeyOwner {
     /// The user's name.
     pub user_name: String,
-    /// Its last use, as far as it was written: up to 15 minutes late.
+    /// Last use, as far as it was written: up to 15 minutes late.
     pub last_use: Option<KeyUse>,
 }
 

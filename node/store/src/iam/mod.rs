@@ -249,7 +249,7 @@ impl Iam {
     }
 }
 
-/// Those of these that are there still.
+/// Returns the references whose records still exist.
 async fn living<R: EntityRecord>(records: &Records, refs: &[EntityRef]) -> Result<Vec<EntityRef>> {
     let mut living = Vec::new();
     for named in refs {

@@ -36,9 +36,9 @@ impl<E: NamedRecord + EntityRecord<Register = NameRegister<E>>> NamedEntity for 
 /// The next name and path of a user or a group.
 #[derive(Debug, Clone, Default)]
 pub struct EntityUpdate {
-    /// Its next name; `None` leaves it.
+    /// Next name; `None` leaves it.
     pub name: Option<String>,
-    /// Its next path; `None` leaves it.
+    /// Next path; `None` leaves it.
     pub path: Option<String>,
 }
 

@@ -32,7 +32,7 @@ pub enum PolicyOwner<'a> {
 pub struct ManagedName<'a> {
     /// The account that it is of.
     pub vendor: PolicyVendor,
-    /// Its name.
+    /// Name of the policy.
     pub name: &'a str,
 }
 
@@ -45,20 +45,20 @@ impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for ManagedName<'a> {
 /// A managed policy to be made.
 #[derive(Debug, Clone)]
 pub struct NewPolicy {
-    /// Its name.
+    /// Name of the policy.
     pub name: String,
-    /// Its path.
+    /// Path of the policy.
     pub path: String,
     /// A text for people.
     pub description: String,
     /// The document of its first version.
     pub document: String,
-    /// Its tags.
+    /// Tags of the policy.
     pub tags: Vec<Tag>,
 }
 
 impl PolicyOwner<'_> {
-    /// Its kind.
+    /// Kind of the owner.
     pub const fn kind(&self) -> EntityKind {
         match self {
             Self::User(_) => EntityKind::User,
@@ -66,7 +66,7 @@ impl PolicyOwner<'_> {
         }
     }
 
-    /// Its name.
+    /// Name of the owner.
     pub const fn name(&self) -> &str {
         match self {
             Self::User(name) | Self::Group(name) => name,

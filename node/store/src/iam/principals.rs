@@ -17,25 +17,25 @@ use super::policies::PolicyOwner;
 /// The owner or the ARN of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicyOrigin {
-    /// It is part of a user or a group.
+    /// Part of a user or a group.
     Inline {
         /// The kind of its owner.
         kind: EntityKind,
         /// The name of its owner.
         owner: String,
     },
-    /// It is attached, and has this ARN.
+    /// Attached; the ARN of the policy.
     Managed(String),
 }
 
 /// A policy that is in force for a user or a group.
 #[derive(Debug, Clone)]
 pub struct PrincipalPolicy {
-    /// Its origin.
+    /// Origin of the policy.
     pub origin: PolicyOrigin,
-    /// Its name.
+    /// Name of the policy.
     pub name: String,
-    /// It, parsed.
+    /// Parsed policy.
     pub policy: Arc<Policy>,
 }
 
@@ -44,9 +44,9 @@ pub struct PrincipalPolicy {
 pub struct Principal {
     /// The user; `None` for a group.
     pub user: Option<UserRecord>,
-    /// Its ARN.
+    /// ARN of the principal.
     pub arn: String,
-    /// Its own policies, those of a user's groups, and those that are attached to any of these.
+    /// Policies of the principal and of a user's groups, and those that are attached to any of these.
     pub policies: Vec<PrincipalPolicy>,
 }
 

@@ -113,7 +113,8 @@ pub(super) enum Step<R> {
 /// One page of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<R> {
-    /// Its records, by the last parts of their registers' names: a renamed one is where its first name was.
+    /// Records by the last parts of their registers' names: a renamed record keeps the position of its first
+    /// name.
     pub records: Vec<R>,
     /// The marker of the next page, where there may be more. A page may be short and still have a next one.
     pub next: Option<String>,

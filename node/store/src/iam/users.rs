@@ -18,11 +18,11 @@ const USER: EntityKind = EntityKind::User;
 /// A user, or a group, to be made.
 #[derive(Debug, Clone)]
 pub struct NewUser {
-    /// Its name.
+    /// Name of the user.
     pub name: String,
-    /// Its path.
+    /// Path of the user.
     pub path: String,
-    /// Its tags.
+    /// Tags of the user.
     pub tags: Vec<Tag>,
 }
 

@@ -10,7 +10,7 @@ use super::{Error, EtagMatch, MissingResource, ReadConditions, Result, WriteCond
 pub(super) enum WriteRefusal {
     /// An earlier sending of its call made it.
     Repeated(EarlierWrite),
-    /// It cannot be made.
+    /// Refused: the change cannot be made.
     Refused(Error),
 }
 
@@ -30,12 +30,13 @@ impl EarlierWrite {
         Self { etag: etag.to_owned(), modified_ms: current.map(|(version, _)| version.modified_ms) }
     }
 
-    /// Its entity tag, without quotes.
+    /// Entity tag, without quotes.
     pub(super) fn etag(&self) -> &str {
         &self.etag
     }
 
-    /// Its answer: what is not remembered is as a sending that stores the same now would be answered.
+    /// Returns the answer of the earlier write; a field that is not remembered is as a repeated write would
+    /// give it.
     pub(super) fn answer(self, written: WriteOutcome) -> WriteOutcome {
         let Self { etag, modified_ms } = self;
         WriteOutcome { etag, modified_ms: modified_ms.unwrap_or(written.modified_ms), ..written }
@@ -43,9 +44,9 @@ impl EarlierWrite {
 }
 
 impl WriteConditions {
-    /// The change as it is remembered, unless there is no condition or no call: `wanted` distinguishes what
-    /// it stores from everything else that the same call could store. `answer` is what a sending that wants
-    /// the same cannot compute. The register adds when it was proposed.
+    /// The change as it is remembered, unless the request has no condition or no call: `wanted` distinguishes
+    /// what it stores from everything else that the same call could store. `answer` is what a sending that
+    /// wants the same cannot compute. The register adds when it was proposed.
     pub(super) fn change(&self, answer: KeptAnswer, wanted: &[&[u8]]) -> Option<ConditionalChange> {
         let Self { if_match, if_none_match, call } = self;
         let call = call.as_ref().filter(|_| if_match.is_some() || if_none_match.is_some())?;

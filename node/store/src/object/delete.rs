@@ -23,7 +23,7 @@ enum DeleteRefusal {
 }
 
 impl Objects {
-    /// Deletes an object; succeeds when there is none.
+    /// Deletes an object; succeeds when it does not exist.
     ///
     /// # Errors
     /// Any of [`Error`]; nothing changed unless it is `OutcomeUnknown`.

@@ -69,7 +69,7 @@ impl std::fmt::Debug for Hasher {
 /// The digests of a whole body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestValues {
-    /// Its MD5; `None` where it was left out and the checksums have no MD5.
+    /// MD5 of the body; `None` where it was left out and the checksums have no MD5.
     pub md5: Option<[u8; 16]>,
     /// The checksums asked for, in the order in which they were.
     pub checksums: Checksums,

@@ -40,7 +40,7 @@ pub(crate) struct Document {
 /// Why a document was not changed.
 #[derive(Debug)]
 pub(crate) enum DocumentRefusal {
-    /// It is not what its writer expected.
+    /// The stored generation is not the one that the writer expected.
     Conflict,
     Failed(Error),
 }

@@ -35,7 +35,7 @@ pub enum Error {
         etag: String,
         /// When it was made, in milliseconds since the Unix epoch.
         modified_ms: u64,
-        /// Its headers, as a read would answer them.
+        /// Headers of the version, as a read would answer them.
         attributes: Attributes,
     },
     /// The bucket's name is taken by this owner already.
@@ -62,7 +62,7 @@ pub enum Error {
     /// The node broke one of its own invariants; said once in the log with the request's id.
     #[error("internal: {what}")]
     Internal {
-        /// Which.
+        /// The fault.
         what: String,
     },
 }
@@ -140,11 +140,11 @@ pub enum Invalid {
     /// A part other than the last is under 5 MiB.
     #[error("part {number} is too small")]
     PartTooSmall {
-        /// Its number.
+        /// Number of the part.
         number: u16,
-        /// Its size.
+        /// Bytes of the part.
         size: u64,
-        /// Its ETag.
+        /// ETag of the part.
         etag: String,
     },
     /// More bytes than one PUT, part or object may have.

@@ -17,8 +17,8 @@ use crate::register::{Inline, Proposal, QuorumRow, WriteTicket, Writer};
 impl Objects {
     /// Judges the conditions of a put on what is there now, so that one which cannot succeed is refused
     /// before its body is taken. [`Self::put`] judges them again inside its compare-and-set. Where the
-    /// register remembers a change of the same call, that may be this put, sent before, and only its body
-    /// tells.
+    /// register remembers a change of the same call, that may be this put, sent before: only its body
+    /// decides.
     ///
     /// # Errors
     /// The conditions' refusal; none where the object cannot be read now.

@@ -36,12 +36,12 @@ pub struct ObjectName {
     pub key: ObjectKey,
 }
 
-/// Which entity tags a condition names.
+/// Entity tags that a condition names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EtagMatch {
     /// `*`: any version at all.
     Any,
-    /// One of these, without quotes.
+    /// Any of these, without quotes.
     OneOf(Vec<String>),
 }
 
@@ -155,9 +155,9 @@ impl Stream for UploadBody {
 
 /// A body and what the client said about it.
 pub struct Upload {
-    /// Its length in bytes, without framing.
+    /// Length in bytes, without framing.
     pub size: u64,
-    /// Its bytes.
+    /// Bytes of the body.
     pub body: UploadBody,
     /// Content-MD5.
     pub md5: Option<[u8; 16]>,
@@ -199,7 +199,7 @@ pub struct ObjectInfo {
     pub checksum_kind: Option<ChecksumKind>,
     /// Parts of a multipart object.
     pub parts: Option<u16>,
-    /// Its tags.
+    /// Tags of the object.
     pub tags: ObjectTags,
 }
 
@@ -223,7 +223,7 @@ impl ObjectInfo {
     }
 }
 
-/// Which bytes of an object.
+/// Range of bytes of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
     /// All of them.
@@ -250,9 +250,9 @@ pub enum Span {
 /// A read of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// Which object.
+    /// Name of the object.
     pub name: ObjectName,
-    /// Which bytes.
+    /// Range of bytes.
     pub span: Span,
     /// Conditions.
     pub conditions: ReadConditions,
@@ -261,7 +261,7 @@ pub struct ReadRequest {
 /// An object and what it is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectDescription {
-    /// Its description.
+    /// Description of the object.
     pub info: ObjectInfo,
     /// The parts of a multipart object, by number; `None` for any other.
     pub parts: Option<Vec<PartDescription>>,
@@ -270,19 +270,19 @@ pub struct ObjectDescription {
 /// A part of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartDescription {
-    /// Its number.
+    /// Number of the part.
     pub number: u16,
-    /// Its bytes.
+    /// Bytes of the part.
     pub size: u64,
-    /// Its checksum.
+    /// Checksum of the part.
     pub checksum: Option<Checksum>,
 }
 
 /// An object with (some of) its bytes.
 pub struct ObjectRead {
-    /// Its description.
+    /// Description of the object.
     pub info: ObjectInfo,
-    /// Which bytes the body holds; empty for an empty object.
+    /// Range of bytes that the body holds; empty for an empty object.
     pub range: Range<u64>,
     /// The bytes. An error ends the connection: it never looks like a complete body.
     pub body: ByteStream,
@@ -300,11 +300,11 @@ impl std::fmt::Debug for ObjectRead {
 /// A write of an object.
 #[derive(Debug)]
 pub struct PutRequest {
-    /// Which object.
+    /// Name of the object.
     pub name: ObjectName,
     /// System headers and user metadata.
     pub attributes: Attributes,
-    /// Its tags.
+    /// Tags of the object.
     pub tags: ObjectTags,
     /// Conditions, judged atomically with the write.
     pub conditions: WriteConditions,
@@ -341,7 +341,7 @@ pub enum CopyAttributes {
         /// The copy's value of it, where it has one.
         value: Option<String>,
     },
-    /// Others.
+    /// New attributes.
     Replaced(Attributes),
 }
 
@@ -391,9 +391,9 @@ pub struct ListRequest {
 pub enum ListEntry {
     /// An object.
     Object {
-        /// Its key.
+        /// Key of the object.
         key: ObjectKey,
-        /// Its description; attributes are left empty.
+        /// Description of the object; attributes are left empty.
         info: ObjectInfo,
     },
     /// A common prefix, delimiter included.
@@ -414,9 +414,9 @@ pub struct ListPage {
 pub struct NewBucket {
     /// Where it says it is; empty for the default region.
     pub location: String,
-    /// Its tags, in the order in which they were given.
+    /// Tags of the bucket, in the order in which they were given.
     pub tags: Vec<Tag>,
-    /// Its public access block; `None` for a bucket without one.
+    /// Public access block; `None` for a bucket without one.
     pub public_access_block: Option<PublicAccessBlock>,
 }
 
@@ -435,13 +435,13 @@ impl NewBucket {
 /// A bucket as S3 shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketInfo {
-    /// Its name.
+    /// Name of the bucket.
     pub name: ObjectKey,
     /// When it was created, in milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Where it says it is; empty for the default region.
     pub location: String,
-    /// Its tags, in the order in which they were given.
+    /// Tags of the bucket, in the order in which they were given.
     pub tags: Vec<Tag>,
 }
 
@@ -457,7 +457,7 @@ pub struct BucketPage {
 /// An upload to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateUpload {
-    /// Which object it will become.
+    /// Name of the object that it becomes.
     pub name: ObjectName,
     /// System headers and user metadata of the object.
     pub attributes: Attributes,
@@ -481,11 +481,11 @@ pub struct PartName {
 /// A part copied from an object.
 #[derive(Debug, Clone)]
 pub struct CopyPart {
-    /// Which part it becomes.
+    /// Part that it becomes.
     pub part: PartName,
-    /// From where.
+    /// Source object.
     pub source: ObjectName,
-    /// Which bytes: [`Span::Whole`] or [`Span::From`] with a last byte.
+    /// Range of bytes: [`Span::Whole`] or [`Span::From`] with a last byte.
     pub span: Span,
     /// Conditions on the source.
     pub source_conditions: ReadConditions,
@@ -496,9 +496,9 @@ pub struct CopyPart {
 pub struct ListedPart {
     /// 1 to 10,000, ascending.
     pub number: u16,
-    /// Its ETag, without quotes.
+    /// ETag of the part, without quotes.
     pub etag: String,
-    /// Its checksum, where the client sent it.
+    /// Checksum of the part, where the client sent it.
     pub checksum: Option<Checksum>,
 }
 
@@ -509,7 +509,7 @@ pub struct CompleteUpload {
     pub name: ObjectName,
     /// The upload.
     pub upload: UploadId,
-    /// Its parts.
+    /// Parts of the object.
     pub parts: Vec<ListedPart>,
     /// The checksum of the whole, where the client sent it.
     pub checksum: Option<Checksum>,
@@ -535,15 +535,15 @@ pub struct PartPage {
 /// One uploaded part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartInfo {
-    /// Its number.
+    /// Number of the part.
     pub number: u16,
-    /// Its bytes.
+    /// Bytes of the part.
     pub size: u64,
-    /// Its entity tag, without quotes.
+    /// Entity tag, without quotes.
     pub etag: String,
     /// When it was uploaded, in milliseconds since the Unix epoch.
     pub modified_ms: u64,
-    /// Its checksum.
+    /// Checksum of the part.
     pub checksum: Option<Checksum>,
 }
 
@@ -592,7 +592,7 @@ pub struct UploadPage {
 /// The outcome of one key in a batched delete.
 #[derive(Debug)]
 pub struct DeleteOutcome {
-    /// Its key.
+    /// Key of the object.
     pub key: ObjectKey,
     /// Deleted (or not there), or why not.
     pub result: super::Result<()>,

@@ -13,15 +13,15 @@ use crate::register::Failure;
 /// A bucket as one request sees it, as it was at most two seconds ago. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketView {
-    /// Its name.
+    /// Name of the bucket.
     pub name: ObjectKey,
-    /// Its id, under which its objects lie.
+    /// Id of the bucket, under which its objects lie.
     pub id: BucketId,
     /// When it was created, in milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// How it is configured.
     pub config: Arc<BucketConfig>,
-    /// Its tags that are root's, where it has any: policies may decide by them.
+    /// Tags of root on the bucket, where it has any: policies may decide by them.
     pub roots_tags: Option<Arc<[Tag]>>,
 }
 
@@ -37,9 +37,9 @@ impl BucketView {
 /// they have the same name.
 #[derive(Debug, Clone)]
 pub enum BucketRef {
-    /// Its name alone: the verb looks it up.
+    /// Name alone: the verb looks the bucket up.
     Named(ObjectKey),
-    /// A view of it: the verb takes that.
+    /// View that the verb takes.
     Viewed(BucketView),
     /// The look-up failed: the verb fails by that error, where it would look the bucket up.
     Failed {
@@ -51,21 +51,21 @@ pub enum BucketRef {
 }
 
 impl BucketRef {
-    /// Its name.
+    /// Name of the bucket.
     pub const fn name(&self) -> &ObjectKey {
         match self {
             Self::Named(name) | Self::Viewed(BucketView { name, .. }) | Self::Failed { name, .. } => name,
         }
     }
 
-    /// Its name, without anything else.
+    /// Name of the bucket, by value.
     pub fn into_name(self) -> ObjectKey {
         match self {
             Self::Named(name) | Self::Viewed(BucketView { name, .. }) | Self::Failed { name, .. } => name,
         }
     }
 
-    /// Its view, where it was looked up and is there.
+    /// View of the bucket, where it was looked up and is there.
     pub const fn view(&self) -> Option<&BucketView> {
         match self {
             Self::Viewed(view) => Some(view),

@@ -64,7 +64,7 @@ pub(super) enum DraftInline {
 pub(super) struct DraftValue {
     pub(super) encoded: EncodedValue,
     pub(super) named: Vec<DataRef>,
-    /// Its data that the found value does not name.
+    /// Data of the proposed value that the found value does not name.
     pub(super) introduces: Vec<DataId>,
     /// The count of changes that it proposes.
     pub(super) count: u64,
@@ -265,7 +265,7 @@ impl RegisterChange<'_> {
         let decision = begun.round.decide(self.registers, decide, waits).await;
         self.times.prepare += asked.elapsed();
         let slowest = begun.round.count(Phase::Prepare, &self.registers.inner.metrics);
-        // It may have been sent long before it is waited for.
+        // The prepare may have been sent long before it is waited for.
         let round_took = slowest.as_ref().map(|call| call.took);
         self.times.called(slowest);
         let is_sealed = matches!(decision.outcome, PrepareOutcome::Sealed);
@@ -294,7 +294,7 @@ impl RegisterChange<'_> {
                 self.began_anew = true;
                 Ballot::ZERO
             }
-            // Its remains may be committed once the bucket is active again.
+            // Remains of the try may be committed once the bucket is active again.
             PrepareOutcome::Sealed if self.batch.tries.is_some() && self.waits_for_unsealing() => {
                 begun.ballot
             }

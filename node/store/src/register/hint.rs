@@ -92,7 +92,8 @@ impl Registers {
                 Ok(Ok(Answer { result: Ok(vote), .. })) => {
                     vote.row.is_none_or(|row| row.head.ballot < ballot)
                 }
-                // It is compared with the others, or gets all rows, from a point behind this one.
+                // A recovering volume is compared with the others, or gets all rows, from a point behind this
+                // row.
                 Ok(Ok(Answer { result: Err(Refusal::Recovering), .. })) => false,
                 Ok(Ok(_) | Err(_)) | Err(_) => true,
             }

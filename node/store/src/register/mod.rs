@@ -92,9 +92,9 @@ pub struct QuorumRow {
     pub(crate) digest: Digest,
     pub(crate) committed: bool,
     pub(crate) holders: Vec<VolumeId>,
-    /// Its stored head.
+    /// Stored head of the row.
     pub(crate) head: Bytes,
-    /// Its value.
+    /// Decoded value.
     pub value: Value,
     /// Memory for values that both take.
     pub(crate) room: ValueRoom,
@@ -105,11 +105,11 @@ pub struct QuorumRow {
 pub(crate) enum RowAnswer<T> {
     /// This, from one of them or from another volume of the set.
     Given(T),
-    /// One that showed it has another row by now: read the register again.
+    /// A volume that showed it has another row by now: read the register again.
     MovedOn,
-    /// One of them at least cannot read it, and the others do not answer. Asked again they say the same.
+    /// At least one of them cannot read it, and the others do not answer. Asked again they say the same.
     Corrupt,
-    /// None of them answers.
+    /// No holder answers.
     Late,
 }
 

@@ -294,7 +294,7 @@ impl Registers {
 /// Answer of the volumes that hold a row, about its value.
 enum HoldersAnswer {
     Row(Box<RowAnswer<QuorumRow>>),
-    /// One of them at least had no room for the answer, and no other gave it.
+    /// At least one holder had no room for the answer, and no other gave it.
     NoRoom,
     /// The value is longer than was asked for: its length in bytes.
     Longer(u32),
@@ -303,7 +303,7 @@ enum HoldersAnswer {
 /// Part of a found row's value that a vote shows.
 enum ShownValue {
     Bytes(Bytes),
-    /// Its length in bytes; the vote does not carry the value.
+    /// Length of the value in bytes; the vote does not carry it.
     Length(u32),
     /// The volume holds another row, or none.
     OtherRow,

@@ -1,5 +1,5 @@
-//! Which data a register keeps alive: what its value names, and what the manifest pages that it
-//! names list. Closing an upload and all of upkeep ask here before data is released.
+//! Data that a register keeps alive: what its value names, and what the manifest pages that it names list.
+//! Closing an upload and all of upkeep ask here before data is released.
 
 use futures::TryStreamExt;
 

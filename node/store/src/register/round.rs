@@ -279,15 +279,15 @@ fn replaces_late(refusal: Option<&Refusal>, now: Timestamp) -> bool {
         // The next ballot is above the bound, where that is near. A bound of a clock that is far ahead is not
         // followed.
         Refusal::Below { .. } => !is_skewed(*refusal, now),
-        // Its clock takes no ballot that the others' clocks give.
+        // The volume's clock takes no ballot that the others' clocks give.
         Refusal::TooFarAhead { .. }
-        // It refuses every ballot of the topology that the others vote in.
+        // The volume refuses every ballot of the topology that the others vote in.
         | Refusal::StaleEpoch { .. }
-        // It refuses every ballot until the seal is taken back, which the others may never have had.
+        // The volume refuses every ballot until the seal is taken back, which the others may never have had.
         | Refusal::Sealed
-        // It refuses this value at every ballot.
+        // The volume refuses this value at every ballot.
         | Refusal::DataTooOld { .. }
-        // It votes when its peers have confirmed what it holds, not at a ballot.
+        // The volume votes when its peers have confirmed what it holds, not at a ballot.
         | Refusal::Recovering => false,
     }
 }

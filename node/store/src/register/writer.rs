@@ -61,7 +61,7 @@ pub enum Inline {
     Nothing,
     /// The writer's.
     New,
-    /// Those of the value that it is made from.
+    /// Inline bytes of the value that it is made from.
     Kept,
 }
 

@@ -100,7 +100,7 @@ impl Keeper {
             unreadable_since_us: None,
             remains: None,
         };
-        // It ends with the order to close; one that hangs in a dead disk is left behind.
+        // The thread ends with the order to close; a thread that hangs in a dead disk is left behind.
         host.start("volume-keeper", Box::new(keeper))
     }
 
@@ -228,8 +228,8 @@ impl Keeper {
                 }
             }
             Err(OpenError::Failed { reason, .. }) => self.volume.show(VolumeState::Failed { reason }, None),
-            // It is this node that has it, as long as threads of the last opening end: why that one ended is
-            // shown.
+            // The threads of this node's last opening still hold the lock: the reason of that opening's end
+            // stays shown.
             Err(OpenError::InUse { .. }) if self.closing.strong_count() > 0 => {}
             Err(error) => self.volume.show(offline(&error.to_string()), None),
         }
@@ -355,7 +355,7 @@ impl Keeper {
         match look_at(&*self.config.disk, self.volume.path()) {
             Ok(Directory::Vacant) if self.serving.is_none() => {}
             Ok(Directory::Remains) if self.serving.is_none() && self.are_remains_at_rest() => {
-                // Its state was in the lost log; an index built from that would be trusted.
+                // The volume's state was in the lost log; an index built from that would be trusted.
                 (self.config.index)(self.volume.path()).reset().map_err(|error| failed(&error))?;
             }
             Ok(_) => return Err(AdoptError::NotVacant { state: self.volume.state().name() }),

@@ -75,12 +75,12 @@ impl LocalVolume {
         }
     }
 
-    /// Its id.
+    /// Id of the volume.
     pub const fn id(&self) -> VolumeId {
         self.id
     }
 
-    /// Its directory.
+    /// Directory of the volume.
     pub fn path(&self) -> &Path {
         &self.path
     }

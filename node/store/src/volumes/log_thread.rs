@@ -190,7 +190,7 @@ impl OpenLog {
         self.thread.step_since_us.store(0, Ordering::Release);
         if step.upkeep {
             let reader = self.volume.reader();
-            // One at a time: when it is still busy with the last, the next step asks again.
+            // One job at a time: while the worker is busy with the last, the next step asks again.
             let _ = self.maintenance.run(move || {
                 if let Err(error) = reader.upkeep() {
                     tracing::warn!(%error, "index upkeep failed");

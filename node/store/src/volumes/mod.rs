@@ -104,7 +104,7 @@ impl Volumes {
         &self.all
     }
 
-    /// One of them.
+    /// A volume of this node, by its id.
     pub fn get(&self, id: VolumeId) -> Option<&Arc<LocalVolume>> {
         self.all.iter().find(|volume| volume.id() == id)
     }

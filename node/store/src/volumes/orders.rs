@@ -30,7 +30,7 @@ pub enum AdoptError {
     /// The directory is not an empty one that waits to be adopted.
     #[error("the volume is {state}, not vacant")]
     NotVacant {
-        /// Its state.
+        /// State of the volume.
         state: &'static str,
     },
     /// The volume could not be made.

@@ -11,38 +11,38 @@ use crate::observe::metrics::VolumeFault;
 /// Whether a volume can be asked, and why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeState {
-    /// It is being opened: its log is replayed, perhaps its index rebuilt.
+    /// Being opened: the log is replayed, perhaps the index rebuilt.
     Opening,
-    /// It was opened, and does not vote until its peers said what they remember of it.
+    /// Opened; does not vote until its peers sent their notes of it.
     Unconfirmed {
         /// The peers that it waits for.
         reason: String,
     },
-    /// It serves and votes.
+    /// Serves and votes.
     Online,
-    /// It serves and votes, and something about it is wrong.
+    /// Serves and votes, with a fault.
     Suspect {
-        /// What.
+        /// The fault.
         reason: String,
     },
-    /// It lost its state: it takes what recovery brings, and does not vote.
+    /// State lost: takes what recovery brings, and does not vote.
     Recovering,
-    /// Its directory is there and empty: it is adopted when its set can rebuild it.
+    /// Empty directory: adopted when its set can rebuild it.
     Vacant {
         /// Why it was not adopted yet.
         reason: String,
     },
-    /// It cannot be asked; looked at again each second.
+    /// Unreachable; looked at again each second.
     Offline {
         /// Why.
         reason: String,
     },
-    /// It failed and stays so until its directory is replaced.
+    /// Failed until its directory is replaced.
     Failed {
         /// Why.
         reason: String,
     },
-    /// It was closed.
+    /// Closed.
     Closed,
 }
 
@@ -57,7 +57,7 @@ impl VolumeState {
         matches!(self, Self::Online | Self::Suspect { .. })
     }
 
-    /// Its part in the votes of its sets.
+    /// Part of the volume in the votes of its sets.
     pub const fn standing(&self) -> VolumeStanding {
         match self {
             Self::Online | Self::Suspect { .. } => VolumeStanding::Voting,
@@ -103,11 +103,11 @@ impl VolumeState {
 /// A moment of a volume.
 #[derive(Debug, Clone)]
 pub struct VolumeStatus {
-    /// Which.
+    /// Id of the volume.
     pub id: VolumeId,
-    /// Its directory.
+    /// Directory of the volume.
     pub path: PathBuf,
-    /// Its state.
+    /// State of the volume.
     pub state: VolumeState,
     /// Status of the open volume; `None` while it is not open.
     pub open: Option<sherd_volume::write::upkeep::Status>,

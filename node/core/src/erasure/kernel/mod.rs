@@ -53,7 +53,7 @@ impl Kernel {
         all
     }
 
-    /// Its name in reports.
+    /// Name of the kernel in reports.
     pub const fn name(self) -> &'static str {
         match self.0 {
             Units::Plain => "plain",

@@ -34,7 +34,7 @@ pub(super) enum Units {
 }
 
 impl Units {
-    /// Those of this processor, of one width the best first.
+    /// Units of this processor; of one width the best comes first.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let avx2 = is_x86_feature_detected!("avx2");
         let avx512 = is_x86_feature_detected!("avx512f");

@@ -14,17 +14,16 @@ use crate::register::{Refusal, RowHead};
 /// Whether a volume has the state that its votes speak for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum VoterStatus {
-    /// It has: it votes.
+    /// Has all that it acknowledged: votes.
     #[default]
     Voting,
-    /// It was opened with its log whole, and its peers have not said yet that they remember nothing
-    /// later: it answers nothing, and takes no write.
+    /// Opened with a whole log, peers have not confirmed it yet: answers nothing, and takes no write.
     Unconfirmed,
-    /// It lost it, and has no guarantees of its voters yet: it answers nothing. A write taken here
-    /// could be one that a forgotten promise excludes.
+    /// State lost, voters' guarantees not copied yet: answers nothing. A write taken here could be one that a
+    /// forgotten promise excludes.
     Lost,
-    /// It lost it and took its voters' guarantees: it stores writes above the floor it took, so
-    /// that it misses none, but its answers count nowhere.
+    /// State lost, voters' guarantees copied: stores writes above the floor it took, so that it misses none,
+    /// but its answers count nowhere.
     Refilling,
 }
 
@@ -62,7 +61,7 @@ pub struct AcceptorState {
 /// State that a volume holds for the key in question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeyState<'a> {
-    /// Its row, rows still in the batch included; an answer that depends on such a row leaves after
+    /// Row of the key, rows still in the batch included; an answer that depends on such a row leaves after
     /// its sync.
     pub row: Option<&'a RowHead>,
     /// The highest ballot promised for the key since the restart; [`Ballot::ZERO`] for none. A drop

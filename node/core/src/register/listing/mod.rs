@@ -1,4 +1,4 @@
-//! Which of the rows that a listing's scans returned may be shown without a register read.
+//! Rows of a listing's scans that may be shown without a register read.
 //!
 //! A listing merges the ordered scans of at least P volumes of a set; these hold every committed
 //! key. Volumes skip tombstones that they know to be committed, so "no row" says little: it may be
@@ -30,7 +30,7 @@ pub const fn is_listed(committed: bool, tombstone: bool) -> bool {
 pub enum KeyDecision {
     /// The row of this entry is committed: show it if it is live.
     Take {
-        /// Which entry.
+        /// Index of the entry.
         from: usize,
     },
     /// Ask the register.
@@ -47,12 +47,12 @@ pub enum PrefixDecision {
     /// Ask the register of this entry's witness: a live value shows the prefix, a dead one means
     /// that the scans seek again inside the prefix, after that key.
     Judge {
-        /// Which entry.
+        /// Index of the entry.
         witness: usize,
     },
     /// This entry's witness is dead: seek again inside the prefix, after that key.
     Reseek {
-        /// Which entry.
+        /// Index of the entry.
         witness: usize,
     },
     /// No scan returned a witness: nothing is below it.

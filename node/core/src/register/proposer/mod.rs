@@ -82,7 +82,7 @@ pub struct PrepareResult {
 /// The highest row of a quorum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HighestRow {
-    /// Its ballot.
+    /// Ballot of the row.
     pub ballot: Ballot,
     /// The hash of the value's head.
     pub digest: Digest,
@@ -150,13 +150,13 @@ pub struct Tries {
 pub enum AfterConflict {
     /// The found value contains the change and is committed: it has succeeded.
     Committed {
-        /// Which of its tries went into the value.
+        /// Number of the try that went into the value.
         number: u16,
     },
     /// The found value contains the change, but may not be committed: propose it as it is at the
     /// prepared ballot; when that is committed the change has succeeded.
     Settle {
-        /// Which of its tries went into the value.
+        /// Number of the try that went into the value.
         number: u16,
     },
     /// The change is not in the found value's history and, once a value is committed at the prepared ballot,

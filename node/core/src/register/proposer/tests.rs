@@ -128,7 +128,7 @@ fn a_row_that_its_volume_cannot_give_is_left_out_with_its_promise() {
     assert_eq!(found(&replaced).0, Some(ballot(11)), "this row of it was not asked for");
 }
 
-/// Its answer also carries the lives of its peers, which do not depend on the row.
+/// An answer also carries the lives of the volume's peers, which do not depend on the row.
 #[test]
 fn a_volume_whose_row_is_left_out_still_names_a_later_life() {
     let mut knowing = promise(3, Some((9, false)), 0);

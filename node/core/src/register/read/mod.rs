@@ -1,4 +1,4 @@
-//! Which value a read may return: `decide(replies)`.
+//! Value that a read may return: `decide(replies)`.
 //!
 //! A value is returned only when it is known to be committed, or is being made so by this very
 //! read. Ballots are compared, never values: the same value at two ballots is two proposals, and of
@@ -44,8 +44,8 @@ pub enum ReadDecision {
     },
     /// A write is under way: ask all volumes again, for about two commit times.
     AskAgain,
-    /// That time is over: finish the write, by proposing what a prepare at a fresh ballot finds,
-    /// unchanged; when it finds nothing the register is absent. Fewer than A volumes up: 503.
+    /// The time for asking again is over: finish the write, by proposing what a prepare at a fresh ballot
+    /// finds, unchanged; when it finds nothing the register is absent. Fewer than A volumes up: 503.
     Finish,
     /// Too many hold a seal: read the bucket's register.
     Sealed,

@@ -22,16 +22,16 @@ pub struct Memory {
     pub is_whole: bool,
     /// From its log, for each peer: of its highest life, one position for each opening.
     pub positions: Vec<(VolumeId, Position)>,
-    /// Its own openings: others may remember more of it than it has.
+    /// Openings of the volume itself: others may remember more of it than it has.
     pub openings: OpeningHistory,
 }
 
 /// A volume that asks a peer what it remembers of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asker {
-    /// Which.
+    /// Volume that asks.
     pub volume: VolumeId,
-    /// Its openings: what they cover need not be remembered any more.
+    /// Openings of that volume: notes that they cover need not be kept any more.
     pub openings: OpeningHistory,
 }
 
@@ -40,7 +40,7 @@ pub struct Asker {
 pub enum Confirmation {
     /// Enough of them answered and none remembers more than it holds: it votes.
     Confirmed,
-    /// One of them remembers more: it recovers.
+    /// A peer remembers more: the volume recovers.
     Lost {
         /// The remembered position that its log lacks.
         remembered: Position,
@@ -57,11 +57,11 @@ pub enum Confirmation {
 /// A volume that was opened, and what its own log says.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenedVolume<'a> {
-    /// Which.
+    /// The opened volume.
     pub volume: VolumeId,
     /// The openings that its log names.
     pub openings: &'a OpeningHistory,
-    /// Its own memory of its peers.
+    /// The volume's notes of its peers.
     pub remembers: &'a [(VolumeId, Position)],
 }
 

@@ -19,7 +19,7 @@ use crate::register::position::{OpeningId, Position};
 /// One opening, as the log of its volume names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Opening {
-    /// Which.
+    /// Id of the opening.
     pub id: OpeningId,
     /// The last sequence of the log, synced, when it began.
     pub end: Sequence,
@@ -37,9 +37,9 @@ pub struct OpeningHistory {
 enum OpeningSpan {
     /// The log does not name it.
     Unknown,
-    /// Its records end at this sequence.
+    /// Ended: the sequence of its last record.
     Ended(Sequence),
-    /// It writes on.
+    /// Current: still writes.
     Current,
 }
 

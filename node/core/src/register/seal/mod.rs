@@ -25,8 +25,8 @@ pub enum Seals {
     /// None: requests are answered.
     #[default]
     Open,
-    /// Those of deletions under way, side by side: a second deletion's seal must not go away with
-    /// the first one's.
+    /// Seals of deletions under way, side by side: a second deletion's seal must not go away with the first
+    /// one's.
     Held(Vec<ChangeId>),
     /// The bucket is deleted; its id never comes back, nor does the seal ever go.
     Final,
@@ -117,9 +117,9 @@ pub const fn row_fate(committed: bool, tombstone: bool) -> RowFate {
 /// A row that a sealed volume does not know to be committed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UnsettledRemains {
-    /// Its key.
+    /// Key of the row.
     pub key: ObjectKey,
-    /// Its ballot.
+    /// Ballot of the row.
     pub ballot: Ballot,
     /// Whether its value holds no object.
     pub is_tombstone: bool,
@@ -241,9 +241,9 @@ pub fn decide_deletion(sets: &[SetAnswers<'_>], lives: &Lives) -> DeletionDecisi
 /// Treatment of a seal that upkeep found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SealFate {
-    /// Its deletion may still be going on, or nothing is known: it stays.
+    /// The deletion may still be going on, or nothing is known: the seal stays.
     Keep,
-    /// Its deletion was undone: remove it.
+    /// The deletion was undone: remove the seal.
     Remove,
     /// The bucket is deleted: make it final on all volumes of all sets.
     MakeFinal,

@@ -2,7 +2,7 @@
 //! first configured node, by making it of the ids of all.
 //!
 //! ```text
-//! meets itself at its address? -> a peer's ping shows a topology: asks for it
+//! finds itself at its address? -> a peer's ping shows a topology: asks for it
 //!                              -> first node, all up and alike: an attempt
 //!                              -> holds one, and fewer peers hold another: serves
 //! ```

@@ -116,7 +116,7 @@ async fn a_wiped_maker_takes_the_topology_that_the_others_hold() {
     let first = formed(&mut running).await;
     nodes.kill(0, running.remove(0)).await;
     nodes.wipe(0);
-    // One of the holders is away: all would have to answer for another topology.
+    // A holder is away: all would have to answer for another topology.
     nodes.kill(2, running.remove(1)).await;
     let again = nodes.start(0).formed().await;
     assert_eq!(again.topology, first[0].topology);

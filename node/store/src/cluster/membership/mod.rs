@@ -43,7 +43,7 @@ const NOT_MET: &str = "not met yet";
 /// A node as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfiguredNode {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
     /// Host and port.
     pub address: String,
@@ -66,11 +66,11 @@ pub struct MembershipConfig {
 /// A moment of a node.
 #[derive(Debug, Clone)]
 pub struct NodeView {
-    /// Its configured name.
+    /// Configured name.
     pub name: String,
     /// Host and port.
     pub address: String,
-    /// Its id.
+    /// Id of the node.
     pub id: NodeId,
     /// Whether it answers. This node always does.
     pub is_up: bool,
@@ -78,7 +78,7 @@ pub struct NodeView {
     pub reason: String,
     /// Where it differs from this node.
     pub problems: Vec<PeerProblem>,
-    /// Its last report.
+    /// Last report of the node.
     pub state: Option<Arc<NodeReport>>,
 }
 
@@ -269,7 +269,7 @@ impl Membership {
         let is_another = entry.state.as_ref().is_some_and(|known| known.process != caller.process);
         let mut has_changed = false;
         if place == self.own {
-            // Its own ping arrives here too.
+            // A node's own ping arrives here too.
             if own.process != caller.process {
                 entry.processes.note(own.process, Instant::now());
                 entry.processes.note(caller.process, Instant::now());
@@ -280,7 +280,7 @@ impl Membership {
         }
         drop(entries);
         if is_another && place != self.own {
-            // It was started again between two pings: what its volumes were says nothing of them now.
+            // The node was restarted between two pings: the last states of its volumes are void.
             self.volumes.node_is_silent(id);
         }
         self.tell_if(has_changed);

@@ -1,4 +1,4 @@
-//! Which nodes are up and which are down, when nodes answer late, not at all, or as another one.
+//! Nodes that are up or down, when they answer late, not at all, or as another one.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ async fn a_node_that_misses_a_ping_or_is_another_process_is_up_and_not_healed_un
     net.put("n2", gone);
     after_ms(1_000).await;
     assert_eq!(healed(), Some(7));
-    // It was away for less than the time between two pings, and calls first.
+    // The node was away for less than the time between two pings, and calls first.
     first.note_caller(&state(1, 9));
     assert_eq!(healed(), None, "another process was not asked yet");
     after_ms(1_000).await;
@@ -181,7 +181,7 @@ async fn a_node_that_answers_by_another_name_or_refuses_is_not_up() {
     assert!(nodes[1].reason.contains("answered by node \"n3\""), "{}", nodes[1].reason);
     assert!(nodes[2].reason.contains("refused: wire version 2, here 1"), "{}", nodes[2].reason);
     assert_eq!(first.volume(VolumeId([2; 16])), None, "nothing is taken from the wrong node");
-    // One that was up before: its volumes are not.
+    // A wrong node where another was up before: the other's volumes are down.
     net.put("n2", ReachableNode { membership: node(1, state(1, 2)), answers: None });
     after_ms(1_000).await;
     assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| volume.report.votes()));
@@ -203,7 +203,7 @@ async fn two_nodes_of_one_name_are_named_by_their_processes() {
         said.contains("two nodes are named n2") && said.contains("7777") && said.contains("0202"),
         "{said}"
     );
-    // One that calls itself as this node does.
+    // A caller under this node's own name.
     first.note_caller(&state(0, 0x66));
     let said = problems(&first).join("\n");
     assert!(said.contains("two nodes are named n1") && said.contains("6666"), "{said}");

@@ -111,7 +111,7 @@ async fn what_names_a_record_that_was_made_again_gives_nothing_and_holds_nothing
     iam.attach_policy(PolicyOwner::User("ada"), "read").await.expect("attached");
     iam.put_inline_policy(group, "deny".to_owned(), DENY.to_owned()).await.expect("put");
     assert_eq!(judged_by(&iam, &key).await, Some(vec![DENY.to_owned(), ALLOW.to_owned()]));
-    // Their deletions came between: they did not see the user.
+    // Deletions of the group and the policy came in between, and did not see the user.
     for kind in [EntityKind::Group, EntityKind::Policy] {
         let register = kind.register(if kind == EntityKind::Group { "ops" } else { "read" });
         iam.inner.records.clear(&register.expect("a name")).await;

@@ -82,7 +82,7 @@ async fn a_key_that_is_made_inactive_gives_its_user_no_other_key() {
     let refused = slow.create_access_key("ada", signer.clone()).await;
     assert!(matches!(refused, Err(IamError::SignerInactive)), "{refused:?}");
     assert_eq!(iam.access_keys("ada").await.expect("there").keys, inactive[..1]);
-    // One that was deleted gives none either; a user's key goes for another user as it did when it signed.
+    // A deleted key gives none either; a user's key goes for another user as it did when it signed.
     iam.delete_access_key("ada", first.id.as_str()).await.expect("deleted");
     assert!(iam.create_access_key("ada", signer.clone()).await.is_err());
     iam.create_user(user_of("bob")).await.expect("created");

@@ -39,7 +39,7 @@ use crate::stripe::{BodyDigester, Placement, StagedData};
 /// A body whose bytes have all arrived and are what the client announced.
 #[derive(Debug)]
 pub(in crate::object) struct ReceivedBody {
-    /// Its bytes.
+    /// Bytes of the body.
     pub(in crate::object) size: u64,
     digests: DigestValues,
     bytes: ArrivedBody,
@@ -79,7 +79,7 @@ impl StoredBody {
         md5.unwrap_or_else(|| self.data().expect("only coded bodies go without").fast_tag())
     }
 
-    /// Its entity tag, without quotes.
+    /// Entity tag, without quotes.
     pub(in crate::object) fn etag(&self, md5: Option<[u8; 16]>) -> String {
         match (md5, self.data()) {
             (None, Some(data)) => data.fast_etag(),

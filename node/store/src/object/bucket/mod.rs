@@ -34,9 +34,9 @@ mod deletion;
 enum PhaseError {
     /// The bucket is there, in another phase than was expected.
     OtherPhase,
-    /// It is deleted; another may bear its name.
+    /// Deleted; another bucket may bear its name.
     Gone,
-    /// It has a tag of root's, and another than root asks.
+    /// Reserved for root by a tag, and the caller is not root.
     Reserved,
 }
 

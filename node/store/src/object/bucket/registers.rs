@@ -21,9 +21,9 @@ use crate::register::{ChangeError, Failure, QuorumRow, WriteTicket, Writer};
 /// The end of a deletion whose seal was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UnsealedBucket {
-    /// It takes requests again.
+    /// Takes requests again.
     Active,
-    /// It is deleted, and another one bears its name.
+    /// Deleted, and another bucket bears its name.
     MadeAgain,
 }
 

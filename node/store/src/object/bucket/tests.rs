@@ -73,7 +73,7 @@ async fn a_put_that_races_the_deletion_of_its_bucket_is_told_nothing_wrong() {
     node.close().await;
 }
 
-/// Deletes a bucket as another gateway would that finds nothing in it; so many volumes are sealed.
+/// Deletes a bucket as another gateway would that finds it empty; `sealed_count` volumes are sealed.
 async fn delete_elsewhere(objects: &Objects, bucket: ObjectKey, id: BucketId, sealed_count: usize) {
     let buckets = &objects.inner.buckets;
     let (route, deletion) = (buckets.route(bucket), buckets.new_deletion());
@@ -88,8 +88,8 @@ async fn delete_elsewhere(objects: &Objects, bucket: ObjectKey, id: BucketId, se
     assert_eq!(moved.expect("changed"), Ok(()));
 }
 
-/// What a volume has taken, a gateway may have shown before the bucket went: to say that there was no bucket
-/// would deny that. What none has taken nobody ever sees.
+/// A gateway may have shown a row before the bucket went if any volume took it: then "no such bucket" would
+/// be false. A row that no volume took is never seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_is_told_that_its_bucket_is_gone_only_where_no_volume_took_it() {
     let directories = Directories::new(4);
@@ -191,7 +191,7 @@ async fn of_deletions_that_race_one_wins_and_the_others_find_nothing() {
     node.close().await;
 }
 
-/// Its seals come after those that another gateway removed.
+/// The deletion's seals come after those that another gateway removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_that_was_undone_by_another_gateway_leaves_no_seal() {
     let directories = Directories::new(4);
@@ -260,8 +260,8 @@ async fn the_row_of_a_deletion_is_written_anew_while_it_lists() {
     node.close().await;
 }
 
-/// Tombstones that one volume missed while it was away; what they replaced it knows to be committed. It votes
-/// again before it is healed.
+/// Leaves tombstones that one volume missed while it was away, over rows that it has as committed. The volume
+/// votes again before it is healed.
 async fn deleted_without(node: &Node, away: VolumeId, keys: &[&str]) {
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     let lost = || Fate::Instead(Err(message::Error::Unreachable { reason: "away".to_owned() }));
@@ -318,7 +318,7 @@ async fn a_bucket_goes_although_a_volume_missed_that_its_objects_were_deleted() 
     }
 }
 
-/// What one volume alone shows as live is looked up, and is there.
+/// A key that one volume alone shows as live is looked up, and is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_stays_for_an_object_beside_others_that_a_volume_does_not_know_to_be_deleted() {
     let directories = Directories::new(4);

@@ -64,7 +64,7 @@ async fn a_key_that_only_its_register_can_tell_of_counts_towards_a_page_too() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    // Just written: no volume has been told yet that its row is committed.
+    // Just written: no volume got the commit hint yet.
     node.put("new", &body(1, 10)).await;
     let request = ListUploads {
         bucket: key_of("bucket").into(),
@@ -168,7 +168,7 @@ async fn a_common_prefix_that_one_set_shows_is_not_looked_for_among_the_tombston
         after,
         max_keys: 10,
     };
-    // Its witness is before or behind the tombstones; in the end its register alone can tell of it.
+    // The witness is before or behind the tombstones; in the end its register alone has it.
     let mut behind = String::from("p/z");
     while !Arc::ptr_eq(&cluster.set_of(&node.register(&behind).await), &live_set) {
         behind.push('z');

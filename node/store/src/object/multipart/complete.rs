@@ -35,7 +35,7 @@ enum CompletionConflict {
     Done(WriteOutcome),
     /// So it was, and it is remembered although another version is the current one by now.
     Repeated(EarlierWrite),
-    /// It cannot be done.
+    /// Refused: the upload cannot be completed.
     Refused(Error),
 }
 
@@ -147,8 +147,8 @@ impl Uploads {
         Ok(written)
     }
 
-    /// What an earlier Complete of this upload made of the same list of parts, while it is still the current
-    /// version.
+    /// The result of an earlier Complete of this upload with the same list of parts, while it is still the
+    /// current version.
     async fn completed_before(
         &self,
         route: &KeyRoute,
@@ -250,7 +250,7 @@ struct Completion {
     content: Content,
     /// The data of its parts, which their own registers name until the upload is closed.
     kept: Vec<DataId>,
-    /// Its parts, as the client listed them.
+    /// Parts of the upload, as the client listed them.
     listed: Vec<ListedPart>,
     /// How it is recognised when its client sends it again.
     change: Option<ConditionalChange>,
@@ -268,8 +268,8 @@ fn remembered(
     conditions.change(KeptAnswer::default(), &wanted)
 }
 
-/// What an earlier sending of a Complete made, and its checksums while it is the current version, by a read
-/// that found the upload closed.
+/// The result of an earlier sending of a Complete, and its checksums while it is the current version, by a
+/// read that found the upload closed.
 fn earlier_completion(
     found: &QuorumRow,
     change: &ConditionalChange,
@@ -282,9 +282,9 @@ fn earlier_completion(
     Some((earlier, checksums.map(|(_, content)| content.checksums.clone()).unwrap_or_default()))
 }
 
-/// What an earlier Complete of this upload made of the same list of parts, while it is still the current
-/// version. Without the object's `parts` at hand the list is known by the entity tag, which is made of
-/// theirs.
+/// The result of an earlier Complete of this upload with the same list of parts, while it is still the
+/// current version. Without the object's `parts` at hand the list is compared by the entity tag, which is
+/// made of theirs.
 fn completed(
     object: Option<&Object>,
     upload: UploadId,

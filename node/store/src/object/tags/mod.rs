@@ -14,7 +14,7 @@ use crate::register::{Inline, Proposal, QuorumRow, Writer};
 enum TaggingRefusal {
     /// The object has these tags.
     Same,
-    /// It has other ones than the change was to replace.
+    /// Tags differ from those that the change was to replace.
     Changed,
     /// The key has no current version.
     Missing,

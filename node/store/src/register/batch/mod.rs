@@ -103,7 +103,7 @@ impl<'a> BatchRun<'a> {
                 Ok(BatchStep::Ended) => return,
                 Ok(BatchStep::Again(refused_at)) => above = refused_at,
                 Err(failure) => {
-                    // It may be the deadline of some only.
+                    // The deadline may be that of a few members only.
                     self.let_go();
                     if self.members.is_empty() || Instant::now() < self.change.deadline {
                         return self.fail(failure);
@@ -240,8 +240,8 @@ impl<'a> BatchRun<'a> {
         }
         let are_alone = self.members.iter().all(|member| member.data.named().is_none());
         if !self.members.is_empty() && found_is_certain && are_alone {
-            // They came after the prepare: a read is as good for them as a write. It may need the room that
-            // the found value takes.
+            // Members that came after the prepare: a read is as good for them as a write. It may need the
+            // room that the found value takes.
             ready.found = None;
             Box::pin(self.look()).await;
             if !self.members.is_empty() {

@@ -12,7 +12,7 @@ use crate::register::tests::{files, gone, key, naming, stage};
 use crate::register::writer::{ChangeError, Writer};
 use crate::upkeep::tests::Directories;
 
-/// Its writer leaves after an accept of the batch: that may be what is committed, and then what the page
+/// The writer leaves after an accept of the batch: its value may be what is committed, and then what the page
 /// lists goes with the page, which must be read for it.
 #[tokio::test]
 async fn a_page_that_was_overwritten_within_its_batch_is_there_until_the_batch_ends() {
@@ -68,7 +68,7 @@ async fn data_whose_volume_began_another_life_before_it_was_named_is_healed() {
     node.close().await;
 }
 
-/// It may be replaced while the accept is under way as well.
+/// The volume may begin another life while the accept is under way as well.
 #[tokio::test]
 async fn data_whose_volume_began_another_life_while_it_was_named_is_healed() {
     let directories = Directories::new(4);

@@ -1,4 +1,4 @@
-//! Which answers of others make that of a late volume unneeded.
+//! Answers that make the answer of a late volume unneeded.
 
 use futures::FutureExt as _;
 

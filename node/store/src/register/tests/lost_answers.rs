@@ -141,7 +141,7 @@ async fn a_write_that_every_volume_refused_has_not_happened_and_leaves_nothing()
     node.close().await;
 }
 
-/// It is unknown whether the one volume has it, or a later proposer may find it there.
+/// The one volume may have the write, or a later proposer may find it there.
 #[tokio::test]
 async fn a_write_that_one_volume_may_have_stored_has_an_unknown_outcome_and_keeps_its_data() {
     type OneFate = fn() -> Fate<Answer<()>>;
@@ -225,7 +225,7 @@ async fn without_promises_nothing_was_proposed() {
     node.close().await;
 }
 
-/// Its bucket may be sealed for a moment only, and what it proposed committed after that.
+/// A bucket may be sealed for a moment only, and the proposal committed after that.
 #[tokio::test]
 async fn a_writer_that_is_sealed_out_after_its_accept_waits_for_the_end_of_the_seal() {
     let directories = Directories::new(4);
@@ -395,7 +395,7 @@ pub(super) async fn read(node: &Node) -> QuorumRow {
     node.registers().read(&key()).await.expect("readable").expect("there")
 }
 
-/// One is too large for any state of the register; the others in its batch are not held up.
+/// A change that is too large for any state of the register holds up no other in its batch.
 #[tokio::test]
 async fn a_writer_that_asks_for_too_much_is_refused_and_the_others_of_its_batch_are_served() {
     let directories = Directories::new(4);

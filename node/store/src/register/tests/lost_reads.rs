@@ -173,8 +173,8 @@ async fn a_read_whose_row_moves_on_reads_again_until_its_time_is_over() {
     node.close().await;
 }
 
-/// It may have lost the votes of an earlier life. Peers have recorded that, although none of them may be
-/// among those that answer.
+/// A volume may have lost the votes of an earlier life. Peers have recorded that, although none of them may
+/// be among those that answer.
 #[tokio::test]
 async fn a_volume_whose_life_is_over_has_no_vote() {
     let directories = Directories::new(4);
@@ -215,7 +215,7 @@ async fn a_read_finishes_a_write_that_its_writer_left() {
     let registers = gateway.registers();
     let outcome = registers.change(registers.begin(&key()), plain(1)).await;
     assert!(matches!(outcome, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{outcome:?}");
-    // One is silent, so that it may have it, too.
+    // A silent volume may have the write, too.
     let (reader, script) = node.scripted_gateway(RegisterTimeouts::default());
     let silent = volumes(&node)[3];
     says(

@@ -75,7 +75,7 @@ async fn a_key_whose_last_write_cannot_be_read_has_its_earlier_value() {
         let found = tokio::time::timeout(SOON, reader.registers().finish(&key())).await;
         let found = found.expect("it ends in time").expect("three of four can be read");
         assert_eq!(content_type(found.as_ref()).as_deref(), Some("first"));
-        // It is on the rotten one, too, in the place of the other.
+        // The rotten volume has it, too, in the position of the other.
         until_noted_committed(&node).await;
         let found = read(&node).await;
         assert_eq!(content_type(Some(&found)).as_deref(), Some("first"));

@@ -64,16 +64,16 @@ pub enum FormationError {
     /// None are configured.
     #[error("no volume directories are configured")]
     NoDirectories,
-    /// One is configured twice.
+    /// A directory is configured twice.
     #[error("{path} is configured twice")]
     Twice {
-        /// Which.
+        /// The directory.
         path: PathBuf,
     },
     /// A directory holds something other than a volume, and a new cluster should be formed.
     #[error("{path} holds {name} and no volume.json: a new cluster is formed in empty directories only")]
     NotEmpty {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
         /// A name that it holds.
         name: String,
@@ -83,11 +83,11 @@ pub enum FormationError {
     TwoClusters {
         /// One directory.
         path: PathBuf,
-        /// Its cluster.
+        /// Cluster of the directory.
         found: ClusterId,
         /// Another directory.
         other: PathBuf,
-        /// Its cluster.
+        /// Cluster of the other directory.
         expected: ClusterId,
     },
     /// A directory belongs to another cluster than is configured.
@@ -95,7 +95,7 @@ pub enum FormationError {
     OtherCluster {
         /// The directory.
         path: PathBuf,
-        /// Its cluster.
+        /// Cluster of the directory.
         found: ClusterId,
         /// The configured one.
         configured: ClusterId,
@@ -103,7 +103,7 @@ pub enum FormationError {
     /// The topology is of another cluster than is configured.
     #[error("the topology is of cluster {found}, and cluster {configured} is configured")]
     OtherTopology {
-        /// Its cluster.
+        /// Cluster of the topology.
         found: ClusterId,
         /// The configured one.
         configured: ClusterId,
@@ -126,7 +126,7 @@ pub enum FormationError {
     TwoPlaces {
         /// The directory.
         path: PathBuf,
-        /// Its volume.
+        /// Volume in the directory.
         volume: VolumeId,
         /// This node.
         node: String,
@@ -146,7 +146,7 @@ pub enum FormationError {
     /// A volume is not in the topology, or another node's.
     #[error("{path} holds volume {volume}, which is not one of node {node} in the topology of epoch {epoch}")]
     NotOurs {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
         /// The id that it has.
         volume: VolumeId,
@@ -464,7 +464,8 @@ fn find(config: &FormationConfig, seen: &[SeenDirectory]) -> Result<Formation, F
     let volumes = places(config, seen, &topology, node)?;
     for (place, seen) in volumes.iter().zip(seen) {
         match catch_up(config, place, seen, &topology) {
-            // One that cannot be written does not open either. It is offline, and the next start says it.
+            // A volume.json that cannot be written does not open either: the volume is offline, and the next
+            // start reports it.
             Err(FormationError::Open(error @ OpenError::Io { .. })) => {
                 tracing::warn!(path = %place.1.display(), %error, "volume.json cannot be completed");
             }
@@ -485,7 +486,7 @@ fn catch_up(
     if identity.phase == Phase::Forming {
         say_formed(config, std::slice::from_ref(seen), std::slice::from_ref(place))?;
     }
-    // One that was adopted when the power went carries none yet.
+    // A volume that was adopted when the power went carries no topology yet.
     if identity.topology.is_none() {
         carry(&config.disk, &place.1, topology)?;
     }
@@ -567,7 +568,7 @@ fn our_node(seen: &[SeenDirectory], topology: &Topology) -> Result<NodeId, Forma
     })
 }
 
-/// Which volume is where: by its volume.json, and what is left in the order of the ordinals.
+/// The volume of each directory: by its volume.json, and the rest in the order of the ordinals.
 fn places(
     config: &FormationConfig,
     seen: &[SeenDirectory],

@@ -189,7 +189,7 @@ async fn a_named_document_that_is_gone_is_neither_an_old_nor_an_empty_configurat
         |error| matches!(error, Error::Unavailable(crate::object::error::UnavailableReason::Quorum));
     assert!(objects.bucket(&bucket()).await.is_err_and(is_unavailable));
     assert!(objects.config(&bucket()).await.is_err_and(is_unavailable));
-    // It can be replaced.
+    // An unreadable document can be replaced.
     objects.set_config(bucket(), cors("https://c.example")).await.expect("set");
     assert_eq!(origins(objects).await[1].as_deref(), Some("https://c.example"));
     node.close().await;

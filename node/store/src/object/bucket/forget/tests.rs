@@ -31,11 +31,11 @@ use crate::views::limits::{FORGET_MARGIN, FORGET_PAUSE, REFRESH_AFTER, VIEW_PERI
 #[derive(Debug, Clone)]
 enum Reaction {
     Forgets(Objects),
-    /// It does so at the second try.
+    /// Forgets at the second try.
     Returns(Objects),
-    /// It is of a build that has no such call.
+    /// Older build without such a call.
     Refuses,
-    /// It stands still.
+    /// Gives no answer.
     Silent,
 }
 

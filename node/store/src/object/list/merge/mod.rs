@@ -10,8 +10,8 @@
 //! Every set is scanned on P of its volumes, page by page, and all sets that lack a page are asked at once. A
 //! volume that is busy is asked again; one that fails, that began a new life since it answered, or that still
 //! holds a seal of a deletion that was undone, is replaced by another from where the listing is. A deletion
-//! that may end the bucket has sealed A of them, which leaves fewer than P. What one name came to in one set
-//! is `sherd_core::register::listing`'s decision.
+//! that may end the bucket has sealed A of them, which leaves fewer than P. The outcome of one name in one
+//! set is `sherd_core::register::listing`'s decision.
 //!
 //! A common prefix stands where its lowest witness does: volumes that are behind that one, inside the prefix,
 //! are not asked before it is judged, and go behind the prefix where it shows.
@@ -34,8 +34,8 @@ use query::{Name, Query};
 use set::{SetScan, SetVerdict};
 use volume::row_of;
 
-/// What a key counts that only a register read shows not to show, in names that the scans alone show so: a
-/// read is a round trip, a name some microseconds.
+/// Cost of a hidden key that took a register read, counted in keys that the scans hid: a read is a round
+/// trip, a key some microseconds.
 pub(super) const READ_COST: usize = 50;
 
 /// The scans of all sets.

@@ -15,7 +15,7 @@ pub(in crate::object::list) struct Query {
     pub(in crate::object::list) delimiter: Option<Bytes>,
     /// Only names at or behind this.
     pub(in crate::object::list) from: Bytes,
-    /// Which place of each set is asked first: lists of one bucket are spread over its volumes.
+    /// Place of each set that is asked first: lists of one bucket are spread over its volumes.
     pub(in crate::object::list) start: usize,
     /// Whether a value shows in this listing.
     pub(in crate::object::list) shows: fn(&Value) -> bool,
@@ -36,7 +36,7 @@ pub(in crate::object::list) enum Name {
     Key {
         /// The key.
         key: ObjectKey,
-        /// Its committed value, as one volume has it.
+        /// Committed value, as one volume has it.
         value: Box<Value>,
     },
     /// A key that only its register decides.
@@ -47,9 +47,9 @@ pub(in crate::object::list) enum Name {
     UnsurePrefix {
         /// The prefix.
         prefix: Bytes,
-        /// Its lowest witness.
+        /// Lowest witness of the prefix.
         witness: ObjectKey,
-        /// Which set said so.
+        /// Set that showed it.
         set: usize,
     },
     /// No name, but enough was looked at: nothing up to here, this name included, is left out.

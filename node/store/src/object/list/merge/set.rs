@@ -181,8 +181,8 @@ impl SetScan {
         scan.from = page.next.unwrap_or_default();
     }
 
-    /// What a volume said in a life that is over counts no more, also where the next name was to
-    /// come from it (I-2).
+    /// Drops the answers that volumes gave in an earlier life, even where the next name was to come from one
+    /// (I-2).
     pub(super) fn leave_former_lives(&mut self) -> Result<(), Failure> {
         let lives = self.registers.known_lives();
         for index in 0..self.volumes.len() {
@@ -195,8 +195,8 @@ impl SetScan {
         Ok(())
     }
 
-    /// Scans another volume from where the listing is. Where none is left, what becomes of a seal that
-    /// was met is known to the bucket's register.
+    /// Scans another volume from where the listing is. Without one left, the bucket's register decides over a
+    /// seal.
     fn replace(&mut self, index: usize) -> Result<(), Failure> {
         let none_left = if self.met_seal { Failure::Sealed } else { Failure::Unavailable };
         let place = self.spare.pop_front().ok_or(none_left)?;

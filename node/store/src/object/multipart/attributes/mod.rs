@@ -1,5 +1,5 @@
-//! What the object of an open upload will carry lies in a register of the upload's own, its part 0: the row
-//! of a key with a thousand uploads stays short. It is durable before the row names its upload, and goes when
+//! Attributes of the object of an open upload: a register of the upload's own, its part 0, so that the row of
+//! a key with a thousand uploads stays short. It is durable before the row names its upload, and goes when
 //! the upload is closed. The tags of the object are among its attributes until then.
 
 use std::sync::Arc;
@@ -61,8 +61,8 @@ pub(super) async fn put(
     registers.under.change(bucket, &route, ticket, Writer::new(decide)).await
 }
 
-/// The attributes of an upload that was open a moment ago; `None` where they are gone, as they are once it is
-/// closed.
+/// The attributes of an upload that was open when it was read; `None` where the upload is closed by now, and
+/// they are gone.
 pub(super) async fn of(
     registers: &UploadRegisters,
     bucket: &ObjectKey,

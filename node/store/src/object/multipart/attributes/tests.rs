@@ -60,7 +60,7 @@ async fn row_of(node: &Node) -> Object {
     found.expect("there").object().expect("an object").clone()
 }
 
-/// What the object's current version carries.
+/// Attributes of the object's current version.
 async fn carried(node: &Node) -> Attributes {
     row_of(node).await.current().expect("a version").1.attributes.clone()
 }
@@ -198,7 +198,7 @@ async fn a_complete_whose_other_sending_is_faster_is_told_its_success() {
         reads += 1;
         if let Some(to_reached) = to_reached.take_if(|_| reads > 2) {
             let _ = to_reached.send(());
-            // It ends with its sender, too.
+            // The wait ends with its sender, too.
             let _ = tokio::task::block_in_place(|| go_on.recv());
         }
         Fate::Through

@@ -116,7 +116,7 @@ impl UploadRegisters {
         while let Some((place, answer)) = asked.next(voters - scans.len(), parts).await {
             let route = &set.routes[place];
             if matches!(answer, Err(message::Error::Busy)) {
-                // It is up: it is asked again, behind the others and after a moment.
+                // A busy volume is up: it is asked again, behind the others and after a moment.
                 is_busy = true;
                 tokio::time::sleep(SCAN_BUSY_PAUSE).await;
                 asked.ask_again(place);

@@ -50,7 +50,7 @@ async fn parts_are_not_taken_from_a_life_that_is_over() {
     node.close().await;
 }
 
-/// Its upload is there when it begins, and gone when its bytes are.
+/// The upload is open when the part begins, and closed when its bytes are there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_whose_upload_is_closed_before_it_is_there_goes() {
     let directories = Directories::new(4);
@@ -93,7 +93,7 @@ async fn a_part_whose_upload_is_closed_before_it_is_there_goes() {
     node.close().await;
 }
 
-/// Whoever put it was not answered yet.
+/// The request that put the part has no answer yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_was_completed_before_it_was_looked_at_is_no_late_one() {
     let directories = Directories::new(4);

@@ -31,7 +31,7 @@ use super::{
 /// Configuration of a node of a named cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterFormationConfig {
-    /// Its directories, and the geometry asked for.
+    /// Local directories, and the geometry asked for.
     pub local: FormationConfig,
     /// The configured cluster.
     pub cluster: ClusterId,
@@ -162,7 +162,7 @@ pub fn adopt_topology(
     let mut foreign = Vec::new();
     for (place, seen) in seen.iter().enumerate() {
         let Some(identity) = &seen.identity else { continue };
-        // One that an adoption which failed half way left is the cluster's as well as this one would be.
+        // A topology that a half-failed adoption left is the cluster's as well as this one would be.
         if identity.topology.as_ref().is_some_and(|carried| *carried != stored) {
             let what = "it is another one than the cluster's".to_owned();
             return Err(FormationError::Topology { path: seen.path.clone(), what });
