@@ -262,11 +262,11 @@ mod tests {
             let parts: Vec<&[u8]> = cuts.windows(2).map(|pair| &payload[pair[0]..pair[1]]).collect();
             let split = hashes(&parts);
             // A length that is said, right or wrong, changes nothing but the work.
-            let mut told = BlockHasher::with_length(said);
+            let mut hasher = BlockHasher::with_length(said);
             for part in &parts {
-                told.update(part);
+                hasher.update(part);
             }
-            prop_assert_eq!(&told.finish(), &split);
+            prop_assert_eq!(&hasher.finish(), &split);
             prop_assert_eq!(&split, &hashes(&[&payload]));
             for (index, block) in payload.chunks(HASH_BLOCK_BYTES).enumerate() {
                 prop_assert_eq!(verify(&split, index, block), Ok(()));

@@ -44,8 +44,8 @@ pub(super) enum DropRule {
 #[derive(Debug, Default)]
 struct VolumeCalls {
     count: usize,
-    /// The one dropped call whose answer is still awaited: it makes a volume late whose callers all leave
-    /// before the time at which it would be.
+    /// A dropped call that still counts towards lateness, for callers that give up before a volume counts as
+    /// late.
     owed: Option<u64>,
 }
 

@@ -33,9 +33,9 @@ pub(crate) const CLUSTER: ClusterId = ClusterId([0xcc; 16]);
 
 /// Bytes that differ, the same in every run.
 #[derive(Debug)]
-pub(crate) struct CountingAsker(pub(crate) AtomicU64);
+pub(crate) struct CountingRng(pub(crate) AtomicU64);
 
-impl Rng for CountingAsker {
+impl Rng for CountingRng {
     fn fill(&self, bytes: &mut [u8]) {
         let n = self.0.fetch_add(1, Ordering::Relaxed);
         for (byte, value) in bytes.iter_mut().zip(n.to_be_bytes().iter().cycle()) {
@@ -159,7 +159,7 @@ impl RunningNode {
 pub(crate) struct Nodes {
     pub(crate) net: Arc<Net>,
     pub(crate) disks: Vec<FaultyDisk>,
-    rng: Arc<CountingAsker>,
+    rng: Arc<CountingRng>,
     runs: AtomicU64,
 }
 
@@ -173,14 +173,14 @@ impl Nodes {
         Self {
             net: Arc::default(),
             disks: (0..count).map(|_| disk()).collect(),
-            rng: Arc::new(CountingAsker(AtomicU64::new(1))),
+            rng: Arc::new(CountingRng(AtomicU64::new(1))),
             runs: AtomicU64::new(1),
         }
     }
 
     /// Nodes whose volumes get other ids than those of [`Self::new`].
     pub(crate) fn with_other_ids(count: usize) -> Self {
-        Self { rng: Arc::new(CountingAsker(AtomicU64::new(1_000_000))), ..Self::new(count) }
+        Self { rng: Arc::new(CountingRng(AtomicU64::new(1_000_000))), ..Self::new(count) }
     }
 
     pub(crate) fn name(place: usize) -> String {

@@ -73,9 +73,9 @@ async fn take_page_of_seals(
     let missing = page.into_iter().filter(is_final).map(|(bucket, _)| bucket);
     let missing = missing.filter(|bucket| !is_sealed_for_ever_on(deps, own.volume, *bucket));
     // A seal that the volume refuses here comes again at its next opening, or when the scrubber finds a row.
-    let told = missing.map(|bucket| {
+    let sealed = missing.map(|bucket| {
         ask(own.peer.control(own.volume, Control::SealForEver { bucket }), VOLUME_PATIENCE).map(drop)
     });
-    futures::stream::iter(told).buffer_unordered(SEALS_AT_ONCE).for_each(|()| async {}).await;
+    futures::stream::iter(sealed).buffer_unordered(SEALS_AT_ONCE).for_each(|()| async {}).await;
     last
 }

@@ -60,15 +60,15 @@ impl LeaseKeeper {
     /// Sends the volumes their leases, each for itself: one that is late must not hold up the calls of the
     /// others past the end of their leases.
     pub(crate) async fn tell_leases(&self, holder: ProposerId, data: DataOfSets, is_end: bool) {
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         for (set, data) in data {
             let Some(set) = self.deps.cluster.set(set) else { continue };
             let calls = data.chunks(LEASES_IN_CALL_MAX);
             let calls = calls.map(|data| ReaderLeases { holder, data: data.to_vec(), is_end });
             let calls: Arc<[ReaderLeases]> = calls.collect();
-            told.extend(set.routes.iter().map(|route| self.tell_leases_to(route, Arc::clone(&calls))));
+            reports.extend(set.routes.iter().map(|route| self.tell_leases_to(route, Arc::clone(&calls))));
         }
-        futures::stream::iter(told).buffer_unordered(LEASED_VOLUMES_AT_ONCE).for_each(|()| async {}).await;
+        futures::stream::iter(reports).buffer_unordered(LEASED_VOLUMES_AT_ONCE).for_each(|()| async {}).await;
     }
 
     /// Sends one volume its leases, until it does not answer: it gets them again with the next renewal, which

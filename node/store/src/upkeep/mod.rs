@@ -213,7 +213,7 @@ impl Upkeep {
 
     /// How far a volume is since it was opened for the `opened_count`th time.
     pub fn standing(&self, volume: VolumeId, opened_count: u32) -> OpeningStatus {
-        let now = self.workers.follower.caught_up_now(opened_count);
+        let now = self.workers.follower.comparison_point(opened_count);
         self.workers.recoveries.standing(volume, now, self.workers.deps.wall_ms())
     }
 

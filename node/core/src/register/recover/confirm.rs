@@ -74,8 +74,8 @@ pub struct OpenedVolume<'a> {
 /// event: an even set reads with half of its volumes.
 pub fn confirm(opened: OpenedVolume<'_>, answers: &[Reply<Memory>], quorums: Quorums) -> Confirmation {
     let OpenedVolume { volume, openings, remembers } = opened;
-    let told = || answers.iter().filter_map(|reply| Some((reply, reply.result.as_ref().ok()?)));
-    let remembered = || told().flat_map(|(_, memory)| &memory.positions).chain(remembers).copied();
+    let memories = || answers.iter().filter_map(|reply| Some((reply, reply.result.as_ref().ok()?)));
+    let remembered = || memories().flat_map(|(_, memory)| &memory.positions).chain(remembers).copied();
     if let Some(remembered) = lost_state(volume, openings, remembered()) {
         return Confirmation::Lost { remembered };
     }
@@ -83,7 +83,7 @@ pub fn confirm(opened: OpenedVolume<'_>, answers: &[Reply<Memory>], quorums: Quo
         let has_state = || lost_state(reply.volume, &memory.openings, remembered()).is_none();
         reply.volume != volume && memory.is_whole && has_state()
     };
-    let (answers, needed) = (told().filter(counts).count(), quorums.accept() - 1);
+    let (answers, needed) = (memories().filter(counts).count(), quorums.accept() - 1);
     if answers >= needed { Confirmation::Confirmed } else { Confirmation::Unconfirmed { answers, needed } }
 }
 
@@ -94,15 +94,15 @@ pub fn adopted_memory(volume: VolumeId, voters: &[Reply<Memory>]) -> Vec<(Volume
     let mut adopted: BTreeMap<VolumeId, PeerNotes> = BTreeMap::new();
     for (reply, memory) in voters.iter().filter_map(|reply| Some((reply, reply.result.as_ref().ok()?))) {
         let own = (reply.volume, reply.from.position());
-        let told = memory.positions.iter().copied().chain([own]);
-        for (peer, position) in told.filter(|(peer, _)| *peer != volume) {
+        let noted = memory.positions.iter().copied().chain([own]);
+        for (peer, position) in noted.filter(|(peer, _)| *peer != volume) {
             adopted.entry(peer).or_insert_with(|| PeerNotes::new(position.life)).note(position);
         }
     }
-    let told = |(peer, notes): (&VolumeId, &PeerNotes)| {
+    let positions_of = |(peer, notes): (&VolumeId, &PeerNotes)| {
         notes.positions().map(|position| (*peer, position)).collect::<Vec<_>>()
     };
-    adopted.iter().flat_map(told).collect()
+    adopted.iter().flat_map(positions_of).collect()
 }
 
 /// The position that shows that a volume lost state: the highest of those that peers remember of it and its

@@ -277,9 +277,9 @@ pub fn seal_fate(
 pub struct NameAnswers<'a> {
     /// The set's quorums.
     pub quorums: Quorums,
-    /// Volumes that listed them, and voted in one life from before the first name until after the last: one
+    /// Answers of volumes that listed them, and voted in one life from before the first name until after the last: one
     /// that recovers may still get rows behind those that it has listed.
-    pub told: &'a [Reply<()>],
+    pub replies: &'a [Reply<()>],
 }
 
 /// Whether a bucket is deleted of which a seal was seen, though its register bears another bucket's name by
@@ -295,13 +295,13 @@ pub fn is_nowhere(
     named: &BTreeSet<BucketId>,
     lives: &Lives,
 ) -> bool {
-    !named.contains(&bucket) && tell_all_names(sets, lives)
+    !named.contains(&bucket) && cover_all_names(sets, lives)
 }
 
 /// Whether the names of all bucket registers that existed before were listed.
-pub fn tell_all_names(sets: &[NameAnswers<'_>], lives: &Lives) -> bool {
-    let tells_all = |set: &NameAnswers<'_>| voters(set.told, lives).count() >= set.quorums.prepare();
-    !sets.is_empty() && sets.iter().all(tells_all)
+pub fn cover_all_names(sets: &[NameAnswers<'_>], lives: &Lives) -> bool {
+    let covers_all = |set: &NameAnswers<'_>| voters(set.replies, lives).count() >= set.quorums.prepare();
+    !sets.is_empty() && sets.iter().all(covers_all)
 }
 
 #[cfg(test)]

@@ -139,9 +139,9 @@ fn upkeep_removes_a_seal_only_when_its_deletion_was_undone() {
 fn a_bucket_is_nowhere_when_the_names_of_p_volumes_of_each_set_lead_to_others() {
     let (bucket, other) = (BucketId([1; 16]), BucketId([2; 16]));
     let quorums = Quorums::of(4);
-    let told = [reply(1, 2, 0, ()), reply(2, 1, 0, ()), reply(3, 1, 0, ())];
-    let all = NameAnswers { quorums, told: &told[..2] };
-    let few = NameAnswers { quorums, told: &told[..1] };
+    let replies = [reply(1, 2, 0, ()), reply(2, 1, 0, ()), reply(3, 1, 0, ())];
+    let all = NameAnswers { quorums, replies: &replies[..2] };
+    let few = NameAnswers { quorums, replies: &replies[..1] };
     let lives = Lives::default();
     let nowhere = |sets: &[NameAnswers<'_>]| is_nowhere(bucket, sets, &[other].into(), &lives);
     assert!(nowhere(&[all]));
@@ -152,9 +152,9 @@ fn a_bucket_is_nowhere_when_the_names_of_p_volumes_of_each_set_lead_to_others() 
     let mut lost = Lives::default();
     lost.learn(VolumeId([1; 16]), Life(3));
     assert!(!is_nowhere(bucket, &[all], &[other].into(), &lost), "listed in a life that is over");
-    let mut mute = told[..2].to_vec();
+    let mut mute = replies[..2].to_vec();
     mute[1].from.votes = false;
-    assert!(!nowhere(&[NameAnswers { quorums, told: &mute }]), "its rows may not be all there yet");
+    assert!(!nowhere(&[NameAnswers { quorums, replies: &mute }]), "its rows may not be all there yet");
 }
 
 #[test]

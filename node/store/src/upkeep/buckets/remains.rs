@@ -273,8 +273,8 @@ mod tests {
     async fn seal_for_ever(node: &Node, bucket: u8) {
         for route in &node.workers.deps.cluster.set_of(&key(bucket, "a")).routes {
             let control = Control::SealForEver { bucket: BucketId([bucket; 16]) };
-            let told = route.peer.control(route.volume, control).await;
-            assert!(told.is_ok_and(|answer| answer.result.is_ok()));
+            let answer = route.peer.control(route.volume, control).await;
+            assert!(answer.is_ok_and(|answer| answer.result.is_ok()));
         }
     }
 

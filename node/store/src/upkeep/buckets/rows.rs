@@ -29,12 +29,13 @@ pub(super) struct BucketRows {
     pub(super) by_id: BTreeMap<BucketId, BucketRow>,
     /// The names of all rows, those without a bucket among them.
     pub(super) names: BTreeSet<ObjectKey>,
-    pub(super) told: Vec<Reply<()>>,
+    /// Volumes that were read through, each in one life in which it voted.
+    pub(super) replies: Vec<Reply<()>>,
 }
 
 impl BucketRows {
-    pub(super) fn told_by(&self, set: &SetView) -> Vec<Reply<()>> {
-        self.told.iter().filter(|told| set.place_of(told.volume).is_some()).cloned().collect()
+    pub(super) fn replies_in(&self, set: &SetView) -> Vec<Reply<()>> {
+        self.replies.iter().filter(|reply| set.place_of(reply.volume).is_some()).cloned().collect()
     }
 
     fn add(&mut self, row: ScannedRow) {
@@ -64,12 +65,12 @@ pub(super) async fn add_other_nodes(
     let mut are_enough = true;
     for set in deps.cluster.sets() {
         for route in set.routes.iter().filter(|route| deps.volumes.get(route.volume).is_none()) {
-            let is_known = buckets.told.iter().any(|told| told.volume == route.volume);
-            if !is_known && buckets.told_by(set).len() < wanted(set) {
+            let is_known = buckets.replies.iter().any(|reply| reply.volume == route.volume);
+            if !is_known && buckets.replies_in(set).len() < wanted(set) {
                 buckets_on(deps, route, buckets).await;
             }
         }
-        are_enough &= buckets.told_by(set).len() >= wanted(set);
+        are_enough &= buckets.replies_in(set).len() >= wanted(set);
     }
     are_enough
 }
@@ -102,8 +103,8 @@ pub(super) async fn buckets_on(deps: &Deps, route: &VolumeRoute, buckets: &mut B
         }
         if is_last {
             let order = Order { asked: 0, arrived: 0 };
-            let told = Reply { volume: route.volume, from, order, result: Ok(()) };
-            buckets.told.extend(all_there.then_some(told));
+            let reply = Reply { volume: route.volume, from, order, result: Ok(()) };
+            buckets.replies.extend(all_there.then_some(reply));
             return all_there;
         }
         after = if ends_in_iam { Some(iam::behind_all()) } else { page.next };

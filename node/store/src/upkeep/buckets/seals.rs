@@ -16,7 +16,7 @@ use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
 use sherd_core::message::Control;
 use sherd_core::record::{BucketPhase, State};
 use sherd_core::register::quorum::Reply;
-use sherd_core::register::seal::{NameAnswers, SealFate, is_nowhere, seal_fate, tell_all_names};
+use sherd_core::register::seal::{NameAnswers, SealFate, cover_all_names, is_nowhere, seal_fate};
 
 use super::rows::{BucketRows, add_other_nodes};
 use crate::register::Failure;
@@ -61,17 +61,20 @@ pub(super) async fn judge_held_seals(deps: &Deps, held: &HeldSeals, rows: &mut B
 async fn judge_nameless_seals(deps: &Deps, nameless: &[BucketId], rows: &BucketRows) {
     for bucket in named_nowhere(deps, nameless, rows).await {
         tracing::info!(?bucket, "deleted bucket had seals that its deletion left behind");
-        tell_every_volume(deps, &Control::SealForEver { bucket }).await;
+        send_to_every_volume(deps, &Control::SealForEver { bucket }).await;
     }
 }
 
 /// Buckets of `buckets` that no register names, if enough volumes were read to have all names; else none.
 pub(super) async fn named_nowhere(deps: &Deps, buckets: &[BucketId], rows: &BucketRows) -> Vec<BucketId> {
     let sets = deps.cluster.sets();
-    let told: Vec<Vec<Reply<()>>> = sets.iter().map(|set| rows.told_by(set)).collect();
-    let answers: Vec<NameAnswers<'_>> =
-        sets.iter().zip(&told).map(|(set, told)| NameAnswers { quorums: set.quorums(), told }).collect();
-    if buckets.is_empty() || !tell_all_names(&answers, &deps.registers.known_lives()) {
+    let replies: Vec<Vec<Reply<()>>> = sets.iter().map(|set| rows.replies_in(set)).collect();
+    let answers: Vec<NameAnswers<'_>> = sets
+        .iter()
+        .zip(&replies)
+        .map(|(set, replies)| NameAnswers { quorums: set.quorums(), replies })
+        .collect();
+    if buckets.is_empty() || !cover_all_names(&answers, &deps.registers.known_lives()) {
         return Vec::new();
     }
     // A register that cannot be read may be the one: the next look asks again.
@@ -96,7 +99,7 @@ async fn judge_seals(
             SealFate::Remove => Control::Unseal { bucket, deletion: *deletion },
             SealFate::MakeFinal => Control::SealForEver { bucket },
         };
-        tell_every_volume(deps, &control).await;
+        send_to_every_volume(deps, &control).await;
     }
     named.is_some_and(|(id, _)| id == bucket)
 }
@@ -120,8 +123,8 @@ async fn bucket_named(deps: &Deps, key: &RegisterKey) -> Result<Option<(BucketId
     }))
 }
 
-async fn tell_every_volume(deps: &Deps, control: &Control) {
+async fn send_to_every_volume(deps: &Deps, control: &Control) {
     let routes = deps.cluster.sets().iter().flat_map(|set| &set.routes);
-    let told = routes.map(|route| ask(route.peer.control(route.volume, control.clone()), VOLUME_PATIENCE));
-    join_all(told).await;
+    let answers = routes.map(|route| ask(route.peer.control(route.volume, control.clone()), VOLUME_PATIENCE));
+    join_all(answers).await;
 }

@@ -49,7 +49,7 @@ impl HealQueue {
     /// Where others refuse, one is: it outlives a kill.
     pub(crate) async fn log(&self, mut entry: HealEntry, spare: Spare, found: Instant) -> bool {
         let found = if entry.since_ms == 0 { found } else { found.min(self.found_since(entry.since_ms)) };
-        if self.mrf.met_again(&entry, spare, found) {
+        if self.mrf.found_again(&entry, spare, found) {
             return true;
         }
         if entry.since_ms == 0 {

@@ -55,8 +55,8 @@ impl Mrf {
     }
 
     /// Whether the entry is held and logged; then it is healed only after this report.
-    pub(crate) fn met_again(&self, entry: &HealEntry, spare: Spare, found: Instant) -> bool {
-        let is_logged = self.queue.lock().met_again(entry, spare, found);
+    pub(crate) fn found_again(&self, entry: &HealEntry, spare: Spare, found: Instant) -> bool {
+        let is_logged = self.queue.lock().found_again(entry, spare, found);
         if is_logged {
             self.added.notify_one();
         }
@@ -187,24 +187,24 @@ mod tests {
 
     /// A report after the entry went is logged again: the removal must precede that record in every log.
     #[test]
-    fn nobody_finds_an_entry_gone_before_the_logs_are_told() {
+    fn an_entry_is_found_gone_only_after_its_removal_was_sent_to_the_logs() {
         let mrf = Mrf::new();
         let id = entry("a", 1).id();
         mrf.add(entry("a", 1), Spare(1), Instant::now());
         assert!(mrf.take(0).is_some());
-        assert!(mrf.met_again(&entry("a", 2), Spare(1), Instant::now()));
+        assert!(mrf.found_again(&entry("a", 2), Spare(1), Instant::now()));
         mrf.healed(id, 0, || panic!("it was met again"));
         assert!(mrf.take(0).is_some());
-        let mut told = false;
-        mrf.healed(id, 0, || told = mrf.queue.is_locked());
-        assert!(told, "whoever asks waits until then");
-        assert!(!mrf.met_again(&entry("a", 3), Spare(1), Instant::now()));
+        let mut is_held = false;
+        mrf.healed(id, 0, || is_held = mrf.queue.is_locked());
+        assert!(is_held, "a concurrent report waits until then");
+        assert!(!mrf.found_again(&entry("a", 3), Spare(1), Instant::now()));
 
         mrf.add_unlogged(entry("b", 4), Spare(1), Instant::now());
-        assert!(!mrf.met_again(&entry("b", 5), Spare(1), Instant::now()), "it is held, and in no log yet");
+        assert!(!mrf.found_again(&entry("b", 5), Spare(1), Instant::now()), "it is held, and in no log yet");
         mrf.add(entry("b", 5), Spare(1), Instant::now());
         mrf.add_unlogged(entry("b", 6), Spare(1), Instant::now());
-        assert!(mrf.met_again(&entry("b", 7), Spare(1), Instant::now()));
+        assert!(mrf.found_again(&entry("b", 7), Spare(1), Instant::now()));
     }
 
     /// A log lists an entry for up to a second after its removal was sent: an entry that counted as logged
@@ -217,10 +217,10 @@ mod tests {
         mrf.healed(entry("a", 1).id(), 5_000, || {});
         mrf.load(entry("a", 1), Spare(1), Instant::now(), 6_000);
         assert!(!mrf.is_logged(entry("a", 1).id()) && !mrf.are_all_logged());
-        assert!(!mrf.met_again(&entry("a", 2), Spare(1), Instant::now()), "it is put anew");
+        assert!(!mrf.found_again(&entry("a", 2), Spare(1), Instant::now()), "it is put anew");
         mrf.add(entry("a", 2), Spare(1), Instant::now());
         mrf.load(entry("a", 2), Spare(1), Instant::now(), 6_000);
-        assert!(mrf.met_again(&entry("a", 3), Spare(1), Instant::now()) && mrf.are_all_logged());
+        assert!(mrf.found_again(&entry("a", 3), Spare(1), Instant::now()) && mrf.are_all_logged());
 
         assert!(mrf.take(0).is_some());
         mrf.healed(entry("a", 1).id(), 7_000, || {});

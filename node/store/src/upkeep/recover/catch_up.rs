@@ -200,11 +200,11 @@ pub(crate) fn note_peers(volume: &LocalVolume, opening: u32, peers: &PeerPositio
         if known.is_some_and(is_old) {
             continue;
         }
-        // After the door was looked through: who stands in it was counted before. Nothing waits from here on.
+        // Checked last, with no await behind it: the opening cannot change before the note is written.
         if volume.opened_count() != opening {
             return;
         }
-        // Rides with the next frame; what does not fit now is said again.
+        // Rides with the next frame; a note without room is written by the next call.
         drop(serving.submit(Op::PeerSeen { volume: peer, position }));
     }
 }

@@ -40,14 +40,14 @@ use crate::volumes::{LocalVolume, ServingVolume, VolumeState};
 pub(super) struct OpeningConfirmation {
     number: u32,
     since: Instant,
-    /// The peers that said what they remember.
-    heard: BTreeSet<VolumeId>,
+    /// Peers that sent their memory of it.
+    answered: BTreeSet<VolumeId>,
 }
 
 impl OpeningConfirmation {
     /// No peer has answered in it yet.
     pub(super) fn new(number: u32) -> Self {
-        Self { number, since: Instant::now(), heard: BTreeSet::new() }
+        Self { number, since: Instant::now(), answered: BTreeSet::new() }
     }
 
     /// Begins again where the volume was opened again.
@@ -121,8 +121,8 @@ impl Confirmer {
         voting.is_ok_and(|confirmed| confirmed.is_ok())
     }
 
-    /// Asks the peers that said nothing yet in this opening. `true` when one remembers a later state.
-    pub(super) async fn hear_the_others(
+    /// Asks the peers that did not answer yet in this opening. `true` when one remembers a later state.
+    pub(super) async fn find_later_state(
         &self,
         volume: &LocalVolume,
         opening: &mut OpeningConfirmation,
@@ -130,7 +130,7 @@ impl Confirmer {
         let Ok(serving) = volume.serving() else { return false };
         for set in self.deps.sets_with(volume.id()) {
             let silent: Vec<VolumeRoute> = peers_of(&set, volume.id())
-                .filter(|route| !opening.heard.contains(&route.volume))
+                .filter(|route| !opening.answered.contains(&route.volume))
                 .cloned()
                 .collect();
             let asker = asker_of(volume.id(), &serving);
@@ -148,7 +148,7 @@ impl Confirmer {
                 }
                 // A peer that was asked without openings dropped none of its notes yet.
                 if memory.is_whole && asker.is_some() {
-                    opening.heard.insert(peer);
+                    opening.answered.insert(peer);
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Confirmer {
             let Ok(answer) = answer else { continue };
             let peer = peers[place].volume;
             if asker.is_some() && answer.result.as_ref().is_ok_and(|memory| memory.is_whole) {
-                opening.heard.insert(peer);
+                opening.answered.insert(peer);
             }
             let order = Order::default();
             answers.push(Reply { volume: peer, from: answer.from, order, result: answer.result });
@@ -204,7 +204,7 @@ impl Confirmer {
         answers: usize,
         needed: usize,
     ) -> String {
-        let silent = peers_of(set, volume).filter(|route| !opening.heard.contains(&route.volume));
+        let silent = peers_of(set, volume).filter(|route| !opening.answered.contains(&route.volume));
         let named = silent.map(|route| match self.deps.volumes.get(route.volume) {
             Some(local) => local.path().display().to_string(),
             None => route.volume.to_string(),

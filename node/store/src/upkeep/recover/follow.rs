@@ -62,11 +62,11 @@ impl VolumeFollower {
         let (mut note_at, mut notes) = (Instant::now(), Notes::default());
         let mut rebuildable_since = None;
         let mut retry = ShardRetry::new(self.deps.settings.recover_every);
-        let mut heard = OpeningConfirmation::new(0);
+        let mut confirmation = OpeningConfirmation::new(0);
         loop {
             changes.borrow_and_update();
             let opening = volume.opened_count();
-            heard.follow(opening);
+            confirmation.follow(opening);
             let state = volume.state();
             let sources = self.sources_of_vacant(volume, &state);
             // Each absence begins the wait again: more than one disk may be on its way.
@@ -83,30 +83,30 @@ impl VolumeFollower {
                     }
                 }
                 VolumeState::Unconfirmed { .. } => {
-                    if self.confirmer.confirm(volume, &mut heard).await {
+                    if self.confirmer.confirm(volume, &mut confirmation).await {
                         continue;
                     }
                 }
                 VolumeState::Online | VolumeState::Suspect { .. } => {
                     self.orders.end(volume.id());
-                    let now = self.caught_up_now(opening);
+                    let now = self.comparison_point(opening);
                     let every = self.deps.settings.recover_every;
                     let is_due = compared.is_none_or(|last| last.is_over(now, every))
                         && fruitless.is_none_or(|last| last.may_be_repeated(now, every));
-                    if !self.confirmer.hear_the_others(volume, &mut heard).await
+                    if !self.confirmer.find_later_state(volume, &mut confirmation).await
                         && is_due
                         // Not while more reports are about to be lost.
                         && self.deps.report_counts.has_room()
-                        && self.take_stock(volume.id()).await
+                        && self.load_known_damage(volume.id()).await
                     {
                         if woken_by != Some(opening) {
                             woken_by = Some(opening);
                             self.queue.mrf.wake_all();
                         }
-                        if self.came_back(volume.id(), now).await {
+                        if self.bring_up_to_date(volume.id(), now).await {
                             compared = Some(LastComparison { since: now, ended: Instant::now() });
                             retry = ShardRetry::new(self.deps.settings.recover_every);
-                        } else if self.caught_up_now(opening) != now {
+                        } else if self.comparison_point(opening) != now {
                             // No log takes what it finds, and each try makes the others compare as well.
                             fruitless = Some(LastComparison { since: now, ended: Instant::now() });
                         }
@@ -136,7 +136,7 @@ impl VolumeFollower {
     }
 
     /// The point up to which a comparison that begins now compares an opening.
-    pub(crate) fn caught_up_now(&self, opening: u32) -> ComparisonPoint {
+    pub(crate) fn comparison_point(&self, opening: u32) -> ComparisonPoint {
         ComparisonPoint { opening, lost_reports: self.deps.report_counts.lost_heals_count() }
     }
 
@@ -165,9 +165,9 @@ impl VolumeFollower {
         )
     }
 
-    /// Reads what is written down of what a volume lacks since it was opened: shards whose rebuild was cut
-    /// short, and what the logs hold for it. A loss that is written nowhere is found by [`Self::came_back`].
-    pub(crate) async fn take_stock(&self, volume: VolumeId) -> bool {
+    /// Loads the recorded damage of a volume: shards whose rebuild was cut short, and the entries of the logs.
+    /// Unrecorded damage is found by [`Self::bring_up_to_date`].
+    pub(crate) async fn load_known_damage(&self, volume: VolumeId) -> bool {
         let Some(set) = self.deps.set_with(volume) else { return false };
         match self.progress.read(volume).await {
             Ok(progress) if progress.wants_shards => {
@@ -234,10 +234,10 @@ impl VolumeFollower {
         }
     }
 
-    /// A volume votes again: its shards are rebuilt, and what it missed is healed or queued. From then on
+    /// Rebuilds the shards of a volume that votes again, and heals or queues what it missed. From then on
     /// it is known what this opening lacks. `false` when its own shards could not be looked through, rows are
     /// not settled yet, or too few peers could be compared: it has to be tried again.
-    pub(crate) async fn came_back(&self, volume: VolumeId, now: ComparisonPoint) -> bool {
+    pub(crate) async fn bring_up_to_date(&self, volume: VolumeId, now: ComparisonPoint) -> bool {
         if let Err(reason) = self.shards.rebuild_shards(volume).await {
             tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
             return false;

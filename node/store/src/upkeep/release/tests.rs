@@ -143,7 +143,7 @@ async fn what_cannot_be_removed_is_tried_more_and_more_rarely_and_then_left_to_i
 }
 
 #[tokio::test]
-async fn the_volumes_that_noted_replaced_data_hear_that_it_is_gone() {
+async fn the_volumes_that_noted_replaced_data_get_its_removal() {
     let directories = Directories::new(5);
     let node = directories.start().await;
     let (gateway, script) = releasing(&node, 10);
@@ -155,11 +155,11 @@ async fn the_volumes_that_noted_replaced_data_hear_that_it_is_gone() {
         assert!(holders.len() == 2 && holders[0] != holders[1], "{holders:?}");
         assert_eq!(minutes_until_again(&gateway, (id, release)).await, None);
         assert_eq!(files(&directories, data), 0);
-        let mut heard: Vec<_> = script.released.lock().drain(..).collect();
-        heard.sort_unstable();
+        let mut removed: Vec<_> = script.released.lock().drain(..).collect();
+        removed.sort_unstable();
         let mut noted: Vec<_> = holders.into_iter().map(|volume| (volume, id)).collect();
         noted.sort_unstable();
-        assert_eq!(heard, noted);
+        assert_eq!(removed, noted);
     }
     assert_eq!(gateway.workers.releaser.status().released_count, 4);
     gateway.close().await;

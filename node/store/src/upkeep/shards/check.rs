@@ -102,7 +102,7 @@ impl RegisterChecker {
             Err(Failure::Sealed) if is_gone_for_ever(&self.deps, key) => return Ok(()),
             Err(failure) => return Err(RefsError::from(failure).into()),
         };
-        let (kept, mut told) = match kept_by(&self.deps.stripes, key, &found.value).await {
+        let (kept, mut outcome) = match kept_by(&self.deps.stripes, key, &found.value).await {
             Ok(kept) => (kept, Ok(())),
             Err(error) => (found.value.data_refs(), Err(error.into())),
         };
@@ -121,12 +121,12 @@ impl RegisterChecker {
                 ShardLook::For(volume) => shards.unknown.iter().any(|index| subject.home(*index) == volume),
             };
             if is_unknown {
-                told = Err(LookError::Unanswered);
+                outcome = Err(LookError::Unanswered);
                 if look == ShardLook::WhileAllAnswer {
                     break;
                 }
             }
         }
-        told
+        outcome
     }
 }

@@ -73,8 +73,8 @@ impl Healer {
         self.parts.close_part(key).await;
         let mut found = reference(&self.deps.registers, &self.deps.stripes, key, data).await;
         if matches!(found, Ok(None)) && !rows_of(&self.deps, key).await.are_equal() {
-            // A write that was cut short may name it, on too few volumes to be read: who settles the
-            // row later would commit it, without its missing shards, and unreported.
+            // A write that was cut short may name it, on too few volumes to be read. A later settle would
+            // commit it, and nothing would queue its missing shards.
             match self.deps.registers.finish(key).await {
                 Ok(_) => found = reference(&self.deps.registers, &self.deps.stripes, key, data).await,
                 Err(Failure::Sealed) => return sealed(&self.deps, key),

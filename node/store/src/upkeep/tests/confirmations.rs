@@ -64,7 +64,7 @@ async fn a_volume_that_was_rolled_back_is_recovered_whatever_it_wrote_before_its
     node.put("b", &body(2, 100_000)).await;
     // The peers' notes on the volume came with these writes.
     node.put("c", &body(3, 100_000)).await;
-    let told = node.volumes.all()[2].serving().expect("it serves").reader.answerer().position();
+    let sent = node.volumes.all()[2].serving().expect("it serves").reader.answerer().position();
     node.close().await;
     std::fs::remove_dir_all(&paths[2]).expect("removed");
     std::fs::rename(&snapshot, &paths[2]).expect("the snapshot is restored");
@@ -83,7 +83,7 @@ async fn a_volume_that_was_rolled_back_is_recovered_whatever_it_wrote_before_its
         since_ms,
     });
     let durable = || volume.serving().expect("it serves").reader.answerer().durable;
-    while durable() <= told.durable {
+    while durable() <= sent.durable {
         let entry = entries.next().expect("they do not end");
         own.heal_put(volume.id(), &entry).await.expect("one that does not vote takes entries, too");
     }
@@ -92,7 +92,7 @@ async fn a_volume_that_was_rolled_back_is_recovered_whatever_it_wrote_before_its
     }
     node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
     let life = volume.serving().expect("it serves").reader.answerer().life;
-    assert!(life > told.life, "it has lost state, and was recovered");
+    assert!(life > sent.life, "it has lost state, and was recovered");
     for name in ["a", "b", "c"] {
         let rows = rows_of(&node.workers.deps, &node.register(name).await).await;
         let newest = rows.held.iter().map(|(_, ballot, _)| *ballot).max();

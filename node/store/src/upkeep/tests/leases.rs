@@ -119,13 +119,13 @@ async fn a_late_volume_holds_up_no_leases_on_the_others() {
     let data = |n: usize| DataId { birth: Timestamp::from_ms(n as u64), proposer: ProposerId(1) };
     let ids: Vec<_> = (0..=LEASES_IN_CALL_MAX).map(data).collect();
     let all: DataOfSets = (0..).take(sets.len()).map(|set| (SetId(set), ids.clone())).collect();
-    let mut told = Box::pin(gateway.workers.leases.tell_leases(ProposerId(1), all, false));
-    assert!(futures::poll!(&mut told).is_pending(), "one has not answered");
+    let mut sent = Box::pin(gateway.workers.leases.tell_leases(ProposerId(1), all, false));
+    assert!(futures::poll!(&mut sent).is_pending(), "one has not answered");
     for volume in node.volumes.all() {
         let has_all = ids.iter().all(|id| volume.leases().may_be_read(*id));
         assert!(has_all || volume.id() == late, "{}", volume.id());
     }
-    drop(told);
+    drop(sent);
     drop((gateway, script));
     node.close().await;
 }

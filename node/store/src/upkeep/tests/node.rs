@@ -133,10 +133,10 @@ impl Node {
         volume: &LocalVolume,
         first: impl Future<Output = ()>,
     ) -> bool {
-        let came_back = Box::pin(
+        let up_to_date = Box::pin(
             self.workers
                 .follower
-                .came_back(volume.id(), self.workers.follower.caught_up_now(volume.opened_count())),
+                .bring_up_to_date(volume.id(), self.workers.follower.comparison_point(volume.opened_count())),
         );
         let settling = Box::pin(async {
             first.await;
@@ -146,8 +146,8 @@ impl Node {
                 crate::upkeep::tests::between_looks().await;
             }
         });
-        match select(came_back, settling).await {
-            Either::Left((came_back, _)) => came_back,
+        match select(up_to_date, settling).await {
+            Either::Left((up_to_date, _)) => up_to_date,
             Either::Right((never, _)) => never,
         }
     }

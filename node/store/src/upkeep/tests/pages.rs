@@ -140,8 +140,8 @@ async fn a_shard_that_nobody_can_tell_of_is_not_taken_for_there() {
     );
     node.take_away(homes[3]).await;
     for look in [ShardLook::Everywhere, ShardLook::WhileAllAnswer, ShardLook::For(homes[3])] {
-        let told = node.workers.scrubber.checker.look_at_shards(&paged.register, look, 0).await;
-        assert_eq!(told, Err(LookError::Unanswered));
+        let outcome = node.workers.scrubber.checker.look_at_shards(&paged.register, look, 0).await;
+        assert_eq!(outcome, Err(LookError::Unanswered));
     }
     assert_eq!(
         node.workers.scrubber.checker.check_register(&paged.register, ShardLook::For(homes[0])).await,

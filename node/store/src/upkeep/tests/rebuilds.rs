@@ -36,7 +36,7 @@ async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_fo
     let upkeep = Upkeep::over(Arc::clone(&node.workers));
     let standing = || upkeep.standing(volume.id(), volume.opened_count());
     assert_eq!((standing(), upkeep.status().mrf.len), (OpeningStatus::Unknown, 0));
-    assert!(node.workers.follower.take_stock(volume.id()).await);
+    assert!(node.workers.follower.load_known_damage(volume.id()).await);
     assert!(matches!(standing(), OpeningStatus::Recovering(_)), "{:?}", standing());
     assert_eq!(upkeep.status().mrf.len, 1, "what the logs hold counts from here on");
     assert!(node.comes_back(volume).await);

@@ -121,7 +121,7 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     node.back_online(volume.id()).await;
     let upkeep = Upkeep::over(Arc::clone(&node.workers));
     let opening = volume.opened_count();
-    assert!(node.workers.follower.take_stock(volume.id()).await);
+    assert!(node.workers.follower.load_known_damage(volume.id()).await);
     assert_eq!(upkeep.standing(volume.id(), opening), OpeningStatus::Unknown, "no log says what it missed");
     // Rows whose hint it missed before it left: no other worker settles rows here.
     let known = async {
@@ -536,7 +536,7 @@ async fn an_order_fills_an_empty_directory_that_too_few_others_can_fill() {
     let known = async {
         loop {
             let opening = lost[0].opened_count();
-            let since = node.workers.follower.caught_up_now(opening);
+            let since = node.workers.follower.comparison_point(opening);
             if node.workers.recoveries.is_known(lost[0].id(), since) {
                 return;
             }

@@ -37,8 +37,8 @@ async fn seal_many(node: &Node) {
     for route in routes.filter(|route| route.volume != first) {
         for numbers in (0..BUCKETS).collect::<Vec<_>>().chunks(1_000) {
             let control = |number| Control::SealForEver { bucket: bucket(number) };
-            let told = numbers.iter().map(|number| route.peer.control(route.volume, control(*number)));
-            assert!(join_all(told).await.into_iter().all(|told| told.is_ok()));
+            let answers = numbers.iter().map(|number| route.peer.control(route.volume, control(*number)));
+            assert!(join_all(answers).await.into_iter().all(|answer| answer.is_ok()));
         }
     }
 }

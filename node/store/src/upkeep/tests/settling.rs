@@ -44,7 +44,7 @@ async fn a_volume_is_not_known_before_the_rows_that_its_opening_found_are_settle
         let volume = node.volumes.get(route[1].volume).expect("a volume of this node");
         let upkeep = Upkeep::over(Arc::clone(&node.workers));
         let standing = || upkeep.standing(volume.id(), volume.opened_count());
-        assert!(node.workers.follower.take_stock(volume.id()).await);
+        assert!(node.workers.follower.load_known_damage(volume.id()).await);
         let unsettled = async {
             // The other side has every chance to be done without.
             for _ in 0..200 {
@@ -70,8 +70,8 @@ async fn a_volume_waits_for_rows_that_can_be_settled_and_for_no_others() {
     accept_on(&node, &register, &route[1..]).await;
     let volume = node.volumes.get(route[1].volume).expect("a volume of this node");
     let upkeep = Upkeep::over(Arc::clone(&node.workers));
-    let now = node.workers.follower.caught_up_now(volume.opened_count());
-    assert!(!node.workers.follower.came_back(volume.id(), now).await, "nobody settles it");
+    let now = node.workers.follower.comparison_point(volume.opened_count());
+    assert!(!node.workers.follower.bring_up_to_date(volume.id(), now).await, "nobody settles it");
     assert_eq!(upkeep.standing(volume.id(), volume.opened_count()), OpeningStatus::Unknown);
 
     let away: Vec<_> = route[2..].iter().map(|route| route.volume).collect();

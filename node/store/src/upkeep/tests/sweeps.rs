@@ -563,8 +563,8 @@ pub(super) async fn seal(node: &Node, volumes: std::ops::Range<usize>) -> Change
 pub(super) async fn tell(node: &Node, volumes: std::ops::Range<usize>, control: &Control) {
     for volume in &node.volumes.all()[volumes] {
         let route = node.workers.deps.route_to(volume.id()).expect("a route");
-        let told = route.peer.control(volume.id(), control.clone()).await;
-        told.expect("answered").result.expect("done");
+        let answer = route.peer.control(volume.id(), control.clone()).await;
+        answer.expect("answered").result.expect("done");
     }
 }
 
@@ -589,7 +589,7 @@ async fn rows_on_a_minority_are_settled() {
         .checker
         .check_register(&register, crate::upkeep::shards::check::ShardLook::Everywhere)
         .await
-        .expect("it can be told");
+        .expect("it takes the order");
     assert!(rows_of(&node.workers.deps, &register).await.are_same());
     node.close().await;
 }

@@ -41,7 +41,7 @@ pub(super) struct SetScan {
     pub(super) volumes: Vec<VolumeScan>,
     spare: VecDeque<usize>,
     /// Whether a volume answered that the bucket is sealed.
-    met_seal: bool,
+    found_seal: bool,
     /// The last name that was left behind: what comes up to it is known.
     passed: Option<Bytes>,
 }
@@ -75,7 +75,7 @@ impl SetScan {
             epoch,
             volumes,
             spare: places,
-            met_seal: false,
+            found_seal: false,
             passed: None,
         }
     }
@@ -125,7 +125,7 @@ impl SetScan {
             match answer.result {
                 Ok(page) if answer.from.votes => self.take(index, answer.from.life, page),
                 Err(Refusal::Sealed) => {
-                    self.met_seal = true;
+                    self.found_seal = true;
                     self.replace(index)?;
                 }
                 Ok(_) | Err(_) => self.replace(index)?,
@@ -198,7 +198,7 @@ impl SetScan {
     /// Scans another volume from where the listing is. Without one left, the bucket's register decides over a
     /// seal.
     fn replace(&mut self, index: usize) -> Result<(), Failure> {
-        let none_left = if self.met_seal { Failure::Sealed } else { Failure::Unavailable };
+        let none_left = if self.found_seal { Failure::Sealed } else { Failure::Unavailable };
         let place = self.spare.pop_front().ok_or(none_left)?;
         self.volumes[index] = VolumeScan::new(place, self.query.from.clone());
         if let Some(passed) = self.passed.clone() {

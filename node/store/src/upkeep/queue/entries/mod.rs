@@ -116,7 +116,7 @@ impl Queue {
     }
 
     /// Notes that the damage of an entry that is held was found again; whether the logs have it, too.
-    pub(super) fn met_again(&mut self, entry: &HealEntry, spare: Spare, found: Instant) -> bool {
+    pub(super) fn found_again(&mut self, entry: &HealEntry, spare: Spare, found: Instant) -> bool {
         let is_logged = self.entries.get(&entry.id()).map(|held| held.is_logged);
         if is_logged.is_some() {
             self.insert(entry.clone(), spare, found, false);

@@ -112,7 +112,7 @@ fn an_entry_that_full_volumes_stop_waits_for_room_and_not_for_a_pause() {
     stop(&mut queue, 1);
     queue.wake_all();
     stop(&mut queue, 2);
-    assert!(queue.met_again(&entry("a", 2), Spare(1), Instant::now()));
+    assert!(queue.found_again(&entry("a", 2), Spare(1), Instant::now()));
     assert_eq!(queue.next_due_ms(), Some(2 + 4 * HEAL_PAUSE_MS), "a report may be of other damage");
     stop(&mut queue, u64::MAX);
     assert!(queue.for_room.len() == 2 && queue.wake_for_room(|_| false) && queue.for_room.is_empty());
