@@ -12,7 +12,7 @@ use sherd_core::report::VolumeReport;
 use sherd_core::topology::GeometryRequest;
 use sherd_net::ConnectionAge;
 use sherd_net::grpc::{GrpcPeer, Link, LinkConfig};
-use sherd_net::rpc::{CodecRoom, ConnectionRules, LocalSlot, RpcNode, serve, volume_services};
+use sherd_net::rpc::{CodecRoom, ConnectionRules, LocalPeerCell, RpcNode, serve, volume_services};
 use sherd_net::tls::{PeerIdentity, Role, Trust, TrustFiles};
 use sherd_store::machine::host::ThreadHost;
 use sherd_store::machine::system::{SystemClock, SystemRng};
@@ -61,15 +61,15 @@ impl NodePair {
             return Err("the volume does not open".into());
         }
         let volume = volumes.all().first().ok_or("no volume")?.id();
-        let (local, slot) = (LocalPeer::new(volumes), LocalSlot::default());
-        slot.fill(local.clone());
+        let (local, cell) = (LocalPeer::new(volumes), LocalPeerCell::default());
+        cell.fill(local.clone());
         let authority = Authority::init(cluster, SystemClock::new().wall_ms())?;
         let trust = |name: &str| trust(&authority, folder, name);
         let metrics = Metrics::new(Durability::Fsync);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
-        let node = RpcNode::new(cluster, slot).with_slow_log(SlowRequests::after(PAIR_READY_TIMEOUT));
+        let node = RpcNode::new(cluster, cell).with_slow_log(SlowRequests::after(PAIR_READY_TIMEOUT));
         let services = volume_services(&node, &metrics.rpc, &tasks, &stop);
         let rules = ConnectionRules {
             trust: trust(SERVER)?,

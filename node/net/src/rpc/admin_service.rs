@@ -27,13 +27,13 @@ use sherd_proto::v1::{
 use tonic::service::Routes;
 
 use super::error;
-use super::requests::RequestSlot;
+use super::requests::AdminHttp;
 use crate::tls::{ConnectedPeer, PeerIdentity, Role};
 use sherd_store::cluster::formation::FormationAnswers;
 use sherd_store::cluster::membership::Membership;
 
 /// The process' part of this service.
-pub trait NodeDesk: Debug + Send + Sync {
+pub trait NodeControl: Debug + Send + Sync {
     /// The cluster as this node sees it. Does not wait.
     fn status(&self) -> StatusReply;
 
@@ -71,9 +71,9 @@ pub struct AdminRpc {
     /// The name of the first configured node, which alone makes attempts.
     pub maker: String,
     /// The process.
-    pub desk: Arc<dyn NodeDesk>,
-    /// Where the desk is that answers HTTP requests that come as calls.
-    pub requests: RequestSlot,
+    pub node: Arc<dyn NodeControl>,
+    /// HTTP requests that come as calls.
+    pub requests: AdminHttp,
 }
 
 impl AdminRpc {
@@ -165,7 +165,7 @@ impl AdminService for AdminRpc {
     async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusReply>, Status> {
         let by = caller(&request)?;
         self.check(request.into_inner().sender, &by)?;
-        let mut status = self.desk.status();
+        let mut status = self.node.status();
         // The operator has the secrets: it gave them to the nodes.
         if by.role != Role::Operator {
             status.credentials_proofs.clear();
@@ -176,13 +176,13 @@ impl AdminService for AdminRpc {
     async fn replace_volume(&self, request: Request<VolumeOrder>) -> Result<Response<OrderReply>, Status> {
         let by = caller(&request)?;
         let order = request.into_inner();
-        self.order(&order, &by, "replace volume", |volume| self.desk.replace_volume(volume))
+        self.order(&order, &by, "replace volume", |volume| self.node.replace_volume(volume))
     }
 
     async fn vouch(&self, request: Request<VolumeOrder>) -> Result<Response<OrderReply>, Status> {
         let by = caller(&request)?;
         let order = request.into_inner();
-        self.order(&order, &by, "vouch", |volume| self.desk.vouch(volume))
+        self.order(&order, &by, "vouch", |volume| self.node.vouch(volume))
     }
 
     async fn form(&self, request: Request<FormRequest>) -> Result<Response<FormReply>, Status> {
@@ -216,7 +216,7 @@ impl AdminService for AdminRpc {
         let ForgetBucketRequest { sender, bucket } = request.into_inner();
         self.check(sender, &by)?;
         let bucket = ObjectKey::new(bucket).map_err(|error| Status::invalid_argument(error.to_string()))?;
-        self.desk.forget_bucket(&bucket);
+        self.node.forget_bucket(&bucket);
         Ok(Response::new(ForgetBucketReply {}))
     }
 
@@ -226,7 +226,7 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<ForgetIamReply>, Status> {
         let by = caller(&request)?;
         self.check(request.into_inner().sender, &by)?;
-        self.desk.forget_iam();
+        self.node.forget_iam();
         Ok(Response::new(ForgetIamReply {}))
     }
 
@@ -239,7 +239,7 @@ impl AdminService for AdminRpc {
         self.check(sender, &by)?;
         let key = AccessKeyId::parse(&access_key)
             .ok_or_else(|| Status::invalid_argument("access_key: no id of an access key"))?;
-        self.desk.revoke_key(key);
+        self.node.revoke_key(key);
         Ok(Response::new(RevokeKeyReply {}))
     }
 

@@ -3,7 +3,7 @@
 //! The stream of replies is polled by the connection when it has room for a frame, and does everything: it
 //! reads frames, starts their calls on this node's volumes, and gives out what is answered, many replies in
 //! a frame. So a peer that does not read its replies sends no more calls. A call has no task; what is under
-//! way stands in slots whose wakers are used again.
+//! way stands in entries whose wakers are used again.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -37,7 +37,7 @@ use sherd_store::peer::{PageShare, WorkForPeer};
 pub(super) struct CallReplies<S: NumberedCalls> {
     node: RpcNode,
     frames: Option<Streaming<S::Calls>>,
-    under_way: CallSlots<WorkForPeer>,
+    under_way: CallTable<WorkForPeer>,
     /// Each with what it holds until its peer takes it: of pages, or of the bytes for all else.
     outbox: VecDeque<(S::Reply, PageShare, HeldShare)>,
     outbox_bytes: usize,
@@ -56,7 +56,7 @@ impl<S: NumberedCalls> CallReplies<S> {
     ) -> Self {
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let under_way = CallSlots { slow: node.slow().clone(), ..CallSlots::default() };
+        let under_way = CallTable { slow: node.slow().clone(), ..CallTable::default() };
         Self {
             node,
             frames: Some(frames),
@@ -220,37 +220,37 @@ impl SlowCall {
     }
 }
 
-/// The calls under way, each in a slot with a waker that says which one it is.
-struct CallSlots<T> {
-    /// Which of them are logged as slow.
+/// The calls under way, each in an entry whose waker has its index.
+struct CallTable<T> {
+    /// Calls that are logged as slow.
     slow: SlowRequests,
-    places: Vec<Slot<T>>,
+    entries: Vec<CallEntry<T>>,
     free: Vec<usize>,
-    /// The slots of the calls that end when they are dropped, by their numbers.
+    /// The entries of the calls that end when they are dropped, by their numbers.
     droppable: HashMap<u64, usize>,
-    wakes: Arc<SlotWakes>,
-    /// Woken slots that were taken off the list and not looked at yet.
+    wakes: Arc<EntryWakes>,
+    /// Woken entries that were taken off the list and not looked at yet.
     woken: Vec<usize>,
 }
 
-struct Slot<T> {
+struct CallEntry<T> {
     call: Option<CallUnderWay<T>>,
     waker: Waker,
 }
 
-/// Which slots were woken since the last look.
+/// Indices of the entries that were woken since the last look.
 #[derive(Default)]
-struct SlotWakes {
+struct EntryWakes {
     woken: Mutex<Vec<usize>>,
     task: AtomicWaker,
 }
 
-struct SlotWaker {
-    slot: usize,
-    wakes: Arc<SlotWakes>,
+struct EntryWaker {
+    index: usize,
+    wakes: Arc<EntryWakes>,
 }
 
-impl Wake for SlotWaker {
+impl Wake for EntryWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -258,7 +258,7 @@ impl Wake for SlotWaker {
     fn wake_by_ref(self: &Arc<Self>) {
         let is_first = {
             let mut woken = self.wakes.woken.lock();
-            woken.push(self.slot);
+            woken.push(self.index);
             woken.len() == 1
         };
         // The task looks at the whole list when it runs: one wake is enough for all that is on it.
@@ -268,24 +268,25 @@ impl Wake for SlotWaker {
     }
 }
 
-impl<T> Default for CallSlots<T> {
+impl<T> Default for CallTable<T> {
     fn default() -> Self {
         let slow = SlowRequests::after(Duration::ZERO);
-        let (places, free, woken) = (Vec::new(), Vec::new(), Vec::new());
-        Self { slow, places, free, droppable: HashMap::new(), wakes: Arc::default(), woken }
+        let (entries, free, woken) = (Vec::new(), Vec::new(), Vec::new());
+        Self { slow, entries, free, droppable: HashMap::new(), wakes: Arc::default(), woken }
     }
 }
 
-impl<T> CallSlots<T> {
+impl<T> CallTable<T> {
     fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.entries.len() - self.free.len()
     }
 
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Notes which task looks at the slots. Before the look: what is woken during it wakes the task again.
+    /// Notes the task that looks at the entries. Called before the look: an entry that is woken during it wakes
+    /// the task again.
     fn register(&self, context: &Context<'_>) {
         self.wakes.task.register(context.waker());
     }
@@ -297,13 +298,13 @@ impl<T> CallSlots<T> {
         poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
     ) -> Option<(R, HeldShare)> {
         let index = self.free.pop().unwrap_or_else(|| {
-            let index = self.places.len();
-            let waker = Arc::new(SlotWaker { slot: index, wakes: Arc::clone(&self.wakes) }).into();
-            self.places.push(Slot { call: None, waker });
+            let index = self.entries.len();
+            let waker = Arc::new(EntryWaker { index, wakes: Arc::clone(&self.wakes) }).into();
+            self.entries.push(CallEntry { call: None, waker });
             index
         });
         let droppable = call.ends_when_dropped.then_some(call.number);
-        self.places[index].call = Some(call);
+        self.entries[index].call = Some(call);
         let answered = self.look(index, poll).map(|(_, reply, held)| (reply, held));
         if let (Some(number), None) = (droppable, &answered) {
             self.droppable.insert(number, index);
@@ -332,10 +333,10 @@ impl<T> CallSlots<T> {
         index: usize,
         poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
     ) -> Option<(u64, R, HeldShare)> {
-        let slot = &mut self.places[index];
-        let call = slot.call.as_mut()?;
+        let entry = &mut self.entries[index];
+        let call = entry.call.as_mut()?;
         let number = call.number;
-        match poll(&mut call.started, number, &mut Context::from_waker(&slot.waker)) {
+        match poll(&mut call.started, number, &mut Context::from_waker(&entry.waker)) {
             Poll::Ready(reply) => {
                 let held = std::mem::take(&mut call.held);
                 self.give_back(index);
@@ -349,8 +350,8 @@ impl<T> CallSlots<T> {
     /// places of the others.
     fn expire(&mut self, now: Instant) -> u64 {
         let mut count = 0;
-        for index in 0..self.places.len() {
-            if self.places[index].call.as_ref().is_some_and(|call| call.deadline <= now) {
+        for index in 0..self.entries.len() {
+            if self.entries[index].call.as_ref().is_some_and(|call| call.deadline <= now) {
                 self.give_back(index);
                 count += 1;
             }
@@ -365,10 +366,10 @@ impl<T> CallSlots<T> {
         found.inspect(|index| self.give_back(*index)).is_some()
     }
 
-    /// Ends the call in a slot: with it go the work, which its volume skips where it was not begun, and the
+    /// Ends the call in an entry: with it go the work, which its volume skips where it was not begun, and the
     /// bytes that it holds.
     fn give_back(&mut self, index: usize) {
-        let Some(call) = self.places[index].call.take() else { return };
+        let Some(call) = self.entries[index].call.take() else { return };
         if let Some(slow) = &call.slow {
             slow.ended(&self.slow);
         }
@@ -397,10 +398,10 @@ mod tests {
 
     /// Adds a call; gives its reply where that is there at once.
     fn add(
-        slots: &mut CallSlots<Pending<u64>>,
+        table: &mut CallTable<Pending<u64>>,
         call: CallUnderWay<Pending<u64>>,
     ) -> Option<Result<u64, Error>> {
-        slots.add(call, look).map(|(reply, _held)| reply)
+        table.add(call, look).map(|(reply, _held)| reply)
     }
 
     fn under_way(number: u64, deadline: Instant, started: Pending<u64>) -> CallUnderWay<Pending<u64>> {
@@ -412,80 +413,80 @@ mod tests {
         Pin::new(started).poll(context)
     }
 
-    async fn answered(slots: &mut CallSlots<Pending<u64>>) -> (u64, Result<u64, Error>) {
+    async fn answered(table: &mut CallTable<Pending<u64>>) -> (u64, Result<u64, Error>) {
         let next =
-            |slots: &mut CallSlots<_>| slots.next_answered(look).map(|(number, reply, _)| (number, reply));
+            |table: &mut CallTable<_>| table.next_answered(look).map(|(number, reply, _)| (number, reply));
         poll_fn(|context| {
-            slots.register(context);
-            next(slots).map_or(Poll::Pending, Poll::Ready)
+            table.register(context);
+            next(table).map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }
 
     #[tokio::test]
-    async fn calls_are_answered_as_they_come_and_their_slots_used_again() {
-        let (mut slots, soon) = (CallSlots::default(), Instant::now() + Duration::from_secs(5));
+    async fn calls_are_answered_as_they_come_and_their_entries_used_again() {
+        let (mut table, soon) = (CallTable::default(), Instant::now() + Duration::from_secs(5));
         let answering: Vec<_> = (1..=3)
             .map(|number| {
                 let (answering, call) = call(number, soon);
-                assert_eq!(add(&mut slots, call), None);
+                assert_eq!(add(&mut table, call), None);
                 answering
             })
             .collect();
-        assert_eq!(answered(&mut slots).now_or_never(), None);
+        assert_eq!(answered(&mut table).now_or_never(), None);
         let mut answering = answering.into_iter();
         answering.next_back().expect("the third").answer(Ok(30));
-        assert_eq!(answered(&mut slots).await, (3, Ok(30)));
+        assert_eq!(answered(&mut table).await, (3, Ok(30)));
         answering.next().expect("the first").answer(Ok(10));
-        assert_eq!(answered(&mut slots).await, (1, Ok(10)));
+        assert_eq!(answered(&mut table).await, (1, Ok(10)));
         let ready = under_way(4, soon, Pending::ready(Ok(40)));
-        assert_eq!(add(&mut slots, ready), Some(Ok(40)));
-        assert_eq!((slots.len(), slots.places.len()), (1, 3));
+        assert_eq!(add(&mut table, ready), Some(Ok(40)));
+        assert_eq!((table.len(), table.entries.len()), (1, 3));
     }
 
     #[tokio::test]
-    async fn a_call_whose_caller_stopped_waiting_gives_its_slot_back() {
-        let (mut slots, now) = (CallSlots::default(), Instant::now());
+    async fn a_call_whose_caller_stopped_waiting_gives_its_entry_back() {
+        let (mut table, now) = (CallTable::default(), Instant::now());
         let (hangs, first) = call(1, now);
         let (answering, second) = call(2, now + Duration::from_secs(5));
-        assert_eq!((add(&mut slots, first), add(&mut slots, second)), (None, None));
-        assert_eq!(slots.expire(now), 1);
+        assert_eq!((add(&mut table, first), add(&mut table, second)), (None, None));
+        assert_eq!(table.expire(now), 1);
         hangs.answer(Ok(1));
         answering.answer(Ok(2));
-        assert_eq!(answered(&mut slots).await, (2, Ok(2)));
-        assert!(slots.is_empty());
+        assert_eq!(answered(&mut table).await, (2, Ok(2)));
+        assert!(table.is_empty());
     }
 
     #[tokio::test]
-    async fn a_dropped_call_gives_its_slot_back_only_where_it_ends() {
-        let (mut slots, soon) = (CallSlots::default(), Instant::now() + Duration::from_secs(5));
+    async fn a_dropped_call_gives_its_entry_back_only_where_it_ends() {
+        let (mut table, soon) = (CallTable::default(), Instant::now() + Duration::from_secs(5));
         let (mut reads, read) = call(1, soon);
         let (changes, change) = call(2, soon);
-        assert_eq!(add(&mut slots, read), None);
-        assert_eq!(add(&mut slots, CallUnderWay { ends_when_dropped: false, ..change }), None);
-        assert_eq!([1, 1, 2, 3].map(|number| slots.drop_call(number)), [true, false, false, false]);
+        assert_eq!(add(&mut table, read), None);
+        assert_eq!(add(&mut table, CallUnderWay { ends_when_dropped: false, ..change }), None);
+        assert_eq!([1, 1, 2, 3].map(|number| table.drop_call(number)), [true, false, false, false]);
         reads.closed().await;
         changes.answer(Ok(2));
-        assert_eq!(answered(&mut slots).await, (2, Ok(2)), "it runs on, and is answered");
+        assert_eq!(answered(&mut table).await, (2, Ok(2)), "it runs on, and is answered");
         let (other, next) = call(3, soon);
-        assert_eq!((add(&mut slots, next), slots.places.len()), (None, 2), "the slots are used again");
+        assert_eq!((add(&mut table, next), table.entries.len()), (None, 2), "the entries are used again");
         other.answer(Ok(3));
-        assert_eq!(answered(&mut slots).await, (3, Ok(3)));
-        assert!(!slots.drop_call(3) && slots.is_empty() && slots.droppable.is_empty());
+        assert_eq!(answered(&mut table).await, (3, Ok(3)));
+        assert!(!table.drop_call(3) && table.is_empty() && table.droppable.is_empty());
     }
 
     /// As of a peer that numbers wrongly.
     #[tokio::test]
     async fn a_number_that_two_calls_have_drops_no_call_that_runs_on() {
-        let (mut slots, soon) = (CallSlots::default(), Instant::now() + Duration::from_secs(5));
+        let (mut table, soon) = (CallTable::default(), Instant::now() + Duration::from_secs(5));
         let calls = [true, false, true].map(|ends_when_dropped| {
             let (answering, call) = call(1, soon);
-            assert_eq!(add(&mut slots, CallUnderWay { ends_when_dropped, ..call }), None);
+            assert_eq!(add(&mut table, CallUnderWay { ends_when_dropped, ..call }), None);
             answering
         });
-        assert_eq!([1, 1].map(|number| slots.drop_call(number)), [true, false]);
+        assert_eq!([1, 1].map(|number| table.drop_call(number)), [true, false]);
         let [first, change, last] = calls;
         assert!(last.is_closed() && !first.is_closed() && !change.is_closed());
-        assert_eq!(slots.len(), 2, "both are answered, or end at their deadline");
+        assert_eq!(table.len(), 2, "both are answered, or end at their deadline");
     }
 }

@@ -44,13 +44,13 @@ use sherd_proto::limits::MESSAGE_BYTES_MAX;
 use sherd_proto::v1::register_service_server::RegisterServiceServer;
 use sherd_proto::v1::upkeep_service_server::UpkeepServiceServer;
 
-pub use self::admin_service::{AdminRpc, NodeDesk};
+pub use self::admin_service::{AdminRpc, NodeControl};
 use self::call_services::CallRpc;
 pub use self::codec_bytes::CodecRoom;
 use self::codec_bytes::PeerCodecRoom;
 use self::limits::{ACCEPT_PAUSE, HANDSHAKES_MAX, SHUTDOWN_MAX, connections_max};
-pub use self::node::{LocalSlot, RpcNode};
-pub use self::requests::{NoAnswer, RequestDesk, RequestSlot};
+pub use self::node::{LocalPeerCell, RpcNode};
+pub use self::requests::{AdminHttp, AdminHttpHandler, NoAnswer};
 use self::shard_service::{ShardRoutes, ShardRpc};
 use crate::tls::{AcceptError, ConnectedPeer, ConnectionPlace, ConnectionPlaces, RefusalLog, Trust};
 use crate::wire::messages::{READ_PATH, WRITE_PATH};

@@ -35,9 +35,9 @@ use sherd_volume::buffer::{Buffer, BufferPool, PoolLimits};
 
 /// Holds the volumes of this node, once they can be asked.
 #[derive(Debug, Clone, Default)]
-pub struct LocalSlot(Arc<RwLock<Option<Arc<LocalPeer>>>>);
+pub struct LocalPeerCell(Arc<RwLock<Option<Arc<LocalPeer>>>>);
 
-impl LocalSlot {
+impl LocalPeerCell {
     /// Lets calls reach the volumes: they hold the topology.
     pub fn fill(&self, peer: LocalPeer) {
         *self.0.write() = Some(Arc::new(peer));
@@ -57,7 +57,7 @@ impl LocalSlot {
 /// Holds what the services of this node share. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RpcNode {
-    volumes: LocalSlot,
+    volumes: LocalPeerCell,
     cluster: ClusterId,
     bytes: Arc<HeldBytes>,
     /// For bytes of shards, which are written past the page cache from there.
@@ -144,7 +144,7 @@ pub(super) struct AddressedVolume {
 
 impl RpcNode {
     /// Makes a node of `cluster` whose volumes are found in `volumes`.
-    pub fn new(cluster: ClusterId, volumes: LocalSlot) -> Self {
+    pub fn new(cluster: ClusterId, volumes: LocalPeerCell) -> Self {
         let slow = SlowRequests::after(Duration::ZERO);
         let scans = ScanRoom::new(PAGES_HELD_MAX);
         let received = BufferPool::new(PoolLimits {

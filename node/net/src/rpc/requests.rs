@@ -23,7 +23,7 @@ use super::limits::{REQUEST_TIMEOUT, REQUESTS_MAX};
 use crate::tls::ConnectedPeer;
 
 /// Answers requests of the root user.
-pub trait RequestDesk: Debug + Send + Sync {
+pub trait AdminHttpHandler: Debug + Send + Sync {
     /// Answers a request that a certificate proves to be the root user's, all of which is read at the moment
     /// of the call. The [`ConnectedPeer`] that sent it is among the request's extensions.
     ///
@@ -50,28 +50,28 @@ pub enum NoAnswer {
     StoodStill,
 }
 
-/// Holds what answers the requests, once it is there. Cheap to clone.
+/// The handler of the requests, once the store is open, and their bound. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct RequestSlot {
-    desk: Arc<RwLock<Option<Arc<dyn RequestDesk>>>>,
+pub struct AdminHttp {
+    handler: Arc<RwLock<Option<Arc<dyn AdminHttpHandler>>>>,
     places: Arc<Semaphore>,
 }
 
-impl Default for RequestSlot {
+impl Default for AdminHttp {
     fn default() -> Self {
-        Self { desk: Arc::default(), places: Arc::new(Semaphore::new(REQUESTS_MAX)) }
+        Self { handler: Arc::default(), places: Arc::new(Semaphore::new(REQUESTS_MAX)) }
     }
 }
 
-impl RequestSlot {
-    /// Answers requests with this from here on: the store is open.
-    pub fn fill(&self, desk: Arc<dyn RequestDesk>) {
-        *self.desk.write() = Some(desk);
+impl AdminHttp {
+    /// Answers requests by `handler` from here on: the store is open.
+    pub fn open(&self, handler: Arc<dyn AdminHttpHandler>) {
+        *self.handler.write() = Some(handler);
     }
 
     /// Answers no further request.
-    pub fn empty(&self) {
-        *self.desk.write() = None;
+    pub fn close(&self) {
+        *self.handler.write() = None;
     }
 
     /// Answers the request of a call whose sender is checked.
@@ -82,11 +82,11 @@ impl RequestSlot {
     ) -> Result<Response<Bytes>, Status> {
         let (service, mut request) = request_from_wire(call).map_err(|error| error::invalid(&error))?;
         request.extensions_mut().insert(peer.clone());
-        let desk = self.desk.read().clone();
-        let desk = desk.ok_or_else(|| Status::unavailable("the store of this node is not open"))?;
+        let handler = self.handler.read().clone();
+        let handler = handler.ok_or_else(|| Status::unavailable("the store of this node is not open"))?;
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         // All of it is read, also where it waits for a place.
-        let answer = desk.answer(service, request);
+        let answer = handler.answer(service, request);
         let answered = timeout(REQUEST_TIMEOUT, async {
             let _place = self.places.acquire().await;
             answer.await
@@ -118,7 +118,7 @@ mod tests {
     #[derive(Debug)]
     struct Echo;
 
-    impl RequestDesk for Echo {
+    impl AdminHttpHandler for Echo {
         fn answer(
             &self,
             _: HttpService,
@@ -130,22 +130,22 @@ mod tests {
         }
     }
 
-    async fn asked(slot: &RequestSlot, body: &'static str) -> Result<Bytes, tonic::Code> {
+    async fn asked(http: &AdminHttp, body: &'static str) -> Result<Bytes, tonic::Code> {
         let cluster = ClusterId([1; 16]);
         let by = PeerIdentity { name: "anna".to_owned(), role: Role::Admin, cluster };
         let call = request_to_wire(sender(cluster, None), HttpService::S3, Request::new(Bytes::from(body)));
-        let answer = slot.answer(call.expect("it is short"), ConnectedPeer::new(by, None)).await;
+        let answer = http.answer(call.expect("it is short"), ConnectedPeer::new(by, None)).await;
         answer.map(Response::into_body).map_err(|status| status.code())
     }
 
     #[tokio::test]
     async fn requests_are_answered_while_the_store_is_open() {
-        let slot = RequestSlot::default();
-        assert_eq!(asked(&slot, "text").await, Err(tonic::Code::Unavailable));
-        slot.fill(Arc::new(Echo));
-        assert_eq!(asked(&slot, "text").await, Ok(Bytes::from("text")));
-        assert_eq!(asked(&slot, "").await, Err(tonic::Code::Unavailable));
-        slot.empty();
-        assert_eq!(asked(&slot, "text").await, Err(tonic::Code::Unavailable));
+        let http = AdminHttp::default();
+        assert_eq!(asked(&http, "text").await, Err(tonic::Code::Unavailable));
+        http.open(Arc::new(Echo));
+        assert_eq!(asked(&http, "text").await, Ok(Bytes::from("text")));
+        assert_eq!(asked(&http, "").await, Err(tonic::Code::Unavailable));
+        http.close();
+        assert_eq!(asked(&http, "text").await, Err(tonic::Code::Unavailable));
     }
 }

@@ -31,7 +31,7 @@ use sherd_net::grpc::GrpcPeer;
 use sherd_net::links::{PeerLinks, PeerLinksConfig};
 use sherd_net::listen::listen;
 use sherd_net::rpc::{
-    self, AdminRpc, CodecRoom, ConnectionRules, LocalSlot, RequestDesk, RequestSlot, RpcNode,
+    self, AdminHttp, AdminHttpHandler, AdminRpc, CodecRoom, ConnectionRules, LocalPeerCell, RpcNode,
 };
 use sherd_net::tls::{PeerIdentity, Role, Trust, TrustError, TrustFiles};
 use sherd_store::cluster::asker::{Asker, Gateways};
@@ -83,8 +83,8 @@ pub struct ClusterNode {
     cluster: ClusterId,
     links: PeerLinks,
     remote: RemoteVolumes,
-    volumes: LocalSlot,
-    requests: RequestSlot,
+    volumes: LocalPeerCell,
+    requests: AdminHttp,
     membership: Arc<Membership>,
     reporter: Arc<NodeReporter>,
     answers: FormationAnswers,
@@ -142,7 +142,7 @@ impl ClusterNode {
         let age = ConnectionAge::of_at_most(cluster.reconnect_after);
         let linked = PeerLinksConfig { nodes: &nodes, trust: &trust, age, metrics };
         let links = PeerLinks::start(&linked, &rng, &tasks, &stop);
-        let (volumes, requests) = (LocalSlot::default(), RequestSlot::default());
+        let (volumes, requests) = (LocalPeerCell::default(), AdminHttp::default());
         let served = served(live, cluster.id, &volumes);
         let services = rpc::volume_services(&served, &metrics.rpc, &tasks, &stop);
         tasks.spawn(served.trim_memory(stop.clone()));
@@ -151,7 +151,7 @@ impl ClusterNode {
             membership: Arc::clone(&membership),
             formation: answers.clone(),
             maker: nodes[0].name.clone(),
-            desk: Arc::<NodeReporter>::clone(&reporter),
+            node: Arc::<NodeReporter>::clone(&reporter),
             requests: requests.clone(),
         };
         let services = admin.add_to(services);
@@ -243,13 +243,13 @@ impl ClusterNode {
     }
 
     /// Answers HTTP requests of operators and admins that come as calls.
-    pub fn answer_requests(&self, desk: Arc<dyn RequestDesk>) {
-        self.requests.fill(desk);
+    pub fn answer_requests(&self, handler: Arc<dyn AdminHttpHandler>) {
+        self.requests.open(handler);
     }
 
     /// Answers no HTTP request of operators and admins any more: the store is about to be closed.
     pub fn end_requests(&self) {
-        self.requests.empty();
+        self.requests.close();
     }
 
     /// Answers no peer any more, and ends what reaches them.
@@ -280,7 +280,7 @@ async fn look(
 }
 
 /// The node that the services for peers answer for.
-fn served(live: &LiveSettings, cluster: ClusterId, volumes: &LocalSlot) -> RpcNode {
+fn served(live: &LiveSettings, cluster: ClusterId, volumes: &LocalPeerCell) -> RpcNode {
     RpcNode::new(cluster, volumes.clone()).with_slow_log(live.slow_requests())
 }
 

@@ -1,8 +1,8 @@
 //! A node that serves, from its configuration to its end: `run` is its life, `follow` and `live` are what
 //! of its configuration may change, `open` puts the protocol before the store,
 //! `store` puts the layers of the store together, `cluster_node` is its place among others,
-//! `reporter` computes what is shown of it, `root_desk` answers HTTP requests that come as calls,
-//! and `audited_desk` records them.
+//! `reporter` computes what is shown of it, `root_http` answers HTTP requests that come as calls,
+//! and `audited_http` records them.
 
 pub mod cluster_node;
 pub(crate) mod descriptors;
@@ -13,8 +13,8 @@ pub mod live;
 pub mod open;
 pub mod reporter;
 pub mod root_credentials;
-mod audited_desk;
-mod root_desk;
+mod audited_http;
+mod root_http;
 pub mod run;
 mod settled;
 pub mod store;

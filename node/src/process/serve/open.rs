@@ -27,12 +27,12 @@ use crate::audit::AuditLog;
 use crate::health::Health;
 use crate::process::config::settings::EtagForm;
 use crate::process::config::{self, Config};
-use crate::process::serve::audited_desk::AuditedDesk;
+use crate::process::serve::audited_http::AuditedHttp;
 use crate::process::serve::cluster_node::{ClusterError, ClusterNode, NodeMachine};
 use crate::process::serve::live::LiveSettings;
 use crate::process::serve::reporter::{NodeReporter, ReporterConfig, node_identity, start_reporting};
 use crate::process::serve::root_credentials::RootCredentials;
-use crate::process::serve::root_desk::RootDesk;
+use crate::process::serve::root_http::RootHttp;
 use crate::process::serve::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
 use crate::server::health_paths;
 use crate::server::limits::HEAD_BYTES_MAX;
@@ -145,8 +145,8 @@ pub async fn open(
         let pulse = Arc::new(ProcessPulse::new());
         let (beats, until) = (Arc::clone(&pulse), stop.clone());
         tasks.spawn(async move { until.run_until_cancelled(beats.go_on()).await });
-        let desk = Arc::new(RootDesk::new(protocol.clone(), iam.clone(), pulse));
-        node.answer_requests(AuditedDesk::around(desk, audit));
+        let handler = Arc::new(RootHttp::new(protocol.clone(), iam.clone(), pulse));
+        node.answer_requests(AuditedHttp::around(handler, audit));
     }
     Ok(OpenStore {
         iam,

@@ -36,7 +36,7 @@ use sherd_trust::authority::Authority;
 use sherd_volume::options::Durability;
 use sherd_volume::request::{Completion, Op};
 
-use super::{CodecRoom, ConnectionRules, LocalSlot, RpcNode, serve, volume_services};
+use super::{CodecRoom, ConnectionRules, LocalPeerCell, RpcNode, serve, volume_services};
 use crate::grpc::{GrpcPeer, Link, LinkConfig};
 use crate::tls::{PeerIdentity, Role, Trust, TrustFiles};
 use crate::wire::ConnectionAge;
@@ -106,7 +106,7 @@ struct Pair {
     volumes: Volumes,
     local: LocalPeer,
     volume: VolumeId,
-    slot: LocalSlot,
+    cell: LocalPeerCell,
     /// The server's.
     node: RpcNode,
     codec: CodecRoom,
@@ -157,15 +157,15 @@ impl Pair {
         let volumes = directories.start().await.volumes();
         let volume = volumes.all()[0].id();
         let local = LocalPeer::new(volumes.clone());
-        let (authorities, slot) = (Authorities::new(), LocalSlot::default());
-        slot.fill(local.clone());
+        let (authorities, cell) = (Authorities::new(), LocalPeerCell::default());
+        cell.fill(local.clone());
         let metrics = Arc::new(Metrics::new(Durability::Fsync));
         let (stop_server, stop, tasks) =
             (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let served_at = listener.local_addr().expect("an address");
         let node =
-            RpcNode::new(CLUSTER, slot.clone()).with_slow_log(SlowRequests::after(Duration::from_nanos(1)));
+            RpcNode::new(CLUSTER, cell.clone()).with_slow_log(SlowRequests::after(Duration::from_nanos(1)));
         let node = node.with_stall_max(stall_max);
         let services = volume_services(&node, &metrics.rpc, &tasks, &stop_server);
         let nodes = ["n1", "n2", "n3"].map(str::to_owned).into();
@@ -195,7 +195,7 @@ impl Pair {
             volumes,
             local,
             volume,
-            slot,
+            cell,
             node,
             codec,
             served_at,

@@ -151,7 +151,7 @@ async fn a_volume_that_is_not_there_and_a_node_that_forms_say_so() {
     let unknown = sherd_core::id::VolumeId([9; 16]);
     let absent = reason(pair.peer.read(unknown, &target("a"), ValueLimit::USUAL).await);
     assert!(absent.contains("not on this node"), "{absent}");
-    pair.slot.empty();
+    pair.cell.empty();
     let forming = reason(pair.peer.read(pair.volume, &target("a"), ValueLimit::USUAL).await);
     assert!(forming.contains("forming"), "{forming}");
     assert!(!pair.peer.is_full(pair.volume));

@@ -35,7 +35,7 @@ use crate::process::serve::limits::{
 use crate::process::serve::live::{LiveSettings, LoadedConfig};
 use crate::process::serve::root_credentials::RootCredentials;
 use crate::process::serve::store::Store;
-use sherd_net::rpc::NodeDesk;
+use sherd_net::rpc::NodeControl;
 use sherd_net::tls::Trust;
 use sherd_store::cluster::formation::topology_digest;
 use sherd_store::cluster::membership::Membership;
@@ -357,7 +357,7 @@ fn config_status(loaded: LoadedConfig, refusal: Option<String>) -> ConfigStatus 
     ConfigStatus { generation: loaded.generation, live_sha256, refused }
 }
 
-impl NodeDesk for NodeReporter {
+impl NodeControl for NodeReporter {
     fn status(&self) -> StatusReply {
         let moment = self.config.health.moment();
         let NodeMoment { report, sets, stuck, problems } = &*moment;

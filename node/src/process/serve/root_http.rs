@@ -17,7 +17,7 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 
 use sherd_front::source::Source;
 use sherd_iam::QueryApi;
-use sherd_net::rpc::{NoAnswer, RequestDesk};
+use sherd_net::rpc::{AdminHttpHandler, NoAnswer};
 use sherd_net::tls::ConnectedPeer;
 use sherd_proto::convert::http_call::HttpService;
 use sherd_proto::limits::CALL_BODY_BYTES_MAX;
@@ -29,13 +29,13 @@ use crate::server::limits::LOOK_AFTER;
 
 /// Answers for an open store.
 #[derive(Debug)]
-pub(crate) struct RootDesk {
+pub(crate) struct RootHttp {
     s3: Protocol,
     iam: QueryApi,
     pulse: Arc<ProcessPulse>,
 }
 
-impl RootDesk {
+impl RootHttp {
     /// Answers by these, and judges callers by a pulse that goes on.
     pub(crate) const fn new(s3: Protocol, iam: QueryApi, pulse: Arc<ProcessPulse>) -> Self {
         Self { s3, iam, pulse }
@@ -67,7 +67,7 @@ where
     async move { request.scope(begun).await }.boxed()
 }
 
-impl RequestDesk for RootDesk {
+impl AdminHttpHandler for RootHttp {
     fn answer(
         &self,
         service: HttpService,

@@ -9,31 +9,34 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::Full;
-use sherd_net::rpc::{NoAnswer, RequestDesk};
+use sherd_net::rpc::{AdminHttpHandler, NoAnswer};
 use sherd_net::tls::ConnectedPeer;
 use sherd_proto::convert::http_call::HttpService;
 
-use super::root_desk::source_of;
+use super::root_http::source_of;
 use crate::audit::{AnswerCount, AuditLog};
 
-/// Answers as another desk does, and records that.
+/// Answers by another handler, and records that.
 #[derive(Debug)]
-pub(crate) struct AuditedDesk {
-    desk: Arc<dyn RequestDesk>,
+pub(crate) struct AuditedHttp {
+    handler: Arc<dyn AdminHttpHandler>,
     log: AuditLog,
 }
 
-impl AuditedDesk {
-    /// Records in `log` what `desk` answers, where a log is given.
-    pub(crate) fn around(desk: Arc<dyn RequestDesk>, log: Option<AuditLog>) -> Arc<dyn RequestDesk> {
+impl AuditedHttp {
+    /// Records in `log` what `handler` answers, where a log is given.
+    pub(crate) fn around(
+        handler: Arc<dyn AdminHttpHandler>,
+        log: Option<AuditLog>,
+    ) -> Arc<dyn AdminHttpHandler> {
         match log {
-            Some(log) => Arc::new(Self { desk, log }),
-            None => desk,
+            Some(log) => Arc::new(Self { handler, log }),
+            None => handler,
         }
     }
 }
 
-impl RequestDesk for AuditedDesk {
+impl AdminHttpHandler for AuditedHttp {
     fn answer(
         &self,
         service: HttpService,
@@ -47,7 +50,7 @@ impl RequestDesk for AuditedDesk {
         let source = source_of(request.extensions());
         let record = self.log.begin(api, source, name.as_deref(), &mut request);
         record.received(request.body().len());
-        let answered = self.desk.answer(service, request);
+        let answered = self.handler.answer(service, request);
         async move {
             let (head, body) = answered.await?.into_parts();
             let answer = Response::from_parts(head, Full::new(body.clone()));
@@ -73,7 +76,7 @@ mod tests {
     #[derive(Debug)]
     struct Echo;
 
-    impl RequestDesk for Echo {
+    impl AdminHttpHandler for Echo {
         fn answer(
             &self,
             _: HttpService,
@@ -91,11 +94,11 @@ mod tests {
         let (target, clock) = (AuditTarget::File(path.clone()), Arc::new(SystemClock::new()));
         let log =
             AuditLog::start(target, "n1".to_owned(), AuditMetrics::unscraped(), clock).expect("a thread");
-        let desk = AuditedDesk::around(Arc::new(Echo), Some(log.clone()));
+        let handler = AuditedHttp::around(Arc::new(Echo), Some(log.clone()));
         let mut request = Request::new(Bytes::from("text"));
         let by = PeerIdentity { name: "anna".to_owned(), role: Role::Admin, cluster: ClusterId([1; 16]) };
         request.extensions_mut().insert(ConnectedPeer::new(by, Some([192, 0, 2, 7].into())));
-        let answer = desk.answer(HttpService::Iam, request).await.expect("an answer");
+        let answer = handler.answer(HttpService::Iam, request).await.expect("an answer");
         assert_eq!(answer.into_body(), "text");
         log.close().await;
         let text = std::fs::read_to_string(path).expect("the audit log");
