@@ -59,7 +59,7 @@ struct DrainingConnections(VecDeque<(CancellationToken, JoinHandle<()>)>);
 
 /// Why a connection takes no further call.
 enum ConnectionEnd {
-    /// It broke, or the peer ends it.
+    /// Broken, or ended by the peer.
     Closed(String),
     /// This node must not use it any more.
     Cut(String),
@@ -149,7 +149,7 @@ impl Link {
 impl LinkKeeper {
     async fn keep(&self, lane: Lane, stop: &CancellationToken) {
         let mut pause = RECONNECT_MIN;
-        // Those of before a connection was lost count, too.
+        // Connections from before one was lost count, too.
         let mut draining = DrainingConnections::default();
         loop {
             let begun = Instant::now();

@@ -51,7 +51,7 @@ pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(100);
 /// fewer than the 8,192 at which the peer reads no further frame (`rpc::limits`): it must read the one that
 /// says which were dropped.
 pub(super) const CALLS_WAITING_MAX: usize = 8192 - FRAME_CALLS_MAX;
-/// Of these, calls for one volume: one that hangs must leave the others their places.
+/// Calls for one volume among them: a volume that hangs must leave the others their places.
 pub(super) const VOLUME_CALLS_WAITING_MAX: usize = 2048;
 /// Calls of one stream that no frame has taken yet.
 pub(super) const CALLS_QUEUED_MAX: usize = 8192;

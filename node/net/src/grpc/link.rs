@@ -29,7 +29,7 @@ use crate::wire::ConnectionAge;
 use sherd_store::observe::metrics::LinkMetrics;
 use sherd_store::peer::watch::CallWatch;
 
-/// Which peer, and where.
+/// A peer and its address.
 #[derive(Debug, Clone)]
 pub struct LinkConfig {
     /// Whom the certificate at the other end must name.
@@ -42,7 +42,7 @@ pub struct LinkConfig {
     pub epoch: Option<Epoch>,
     /// How old its connections become.
     pub age: ConnectionAge,
-    /// Its counters.
+    /// Counters of the link.
     pub metrics: LinkMetrics,
 }
 

@@ -116,7 +116,7 @@ enum AwaitedStep {
 #[derive(Debug)]
 struct AwaitedAppend {
     answering: AnswerSender<()>,
-    /// Its messages that are not answered yet.
+    /// Messages of the append that are not answered yet.
     messages: usize,
     /// Of one that was sent before the append before it was answered.
     _ahead: Option<OwnedSemaphorePermit>,
@@ -316,7 +316,7 @@ impl SinkTask {
                 answering.answer(answered(reply.reply));
                 Ok(true)
             }
-            // One that failed at its beginning answers before it is asked.
+            // A call that failed at its beginning answers before it is asked.
             None => answered::<_, ()>(reply.reply).and_then(|()| Err(answered_too_early())),
         }
     }

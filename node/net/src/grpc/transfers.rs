@@ -117,7 +117,7 @@ async fn read_bytes(mut connection: Connection, request: &ReadShard, length: u64
     let (mut read, mut count) = (ReadPieces::default(), 0);
     while let Some(part) = in_time(parts.next::<ShardBytes>()).await?.map_err(|status| failed(&status))? {
         let bytes: Bytes = match part {
-            // They are counted as they come: a peer cannot announce more than it sends.
+            // Bytes are counted as they come: a peer cannot announce more than it sends.
             BodyPart::Start(_) => continue,
             BodyPart::Bytes(bytes) => bytes,
             BodyPart::Message(ShardBytes { part }) => answered(part)?,

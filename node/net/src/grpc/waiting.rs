@@ -17,7 +17,7 @@ use sherd_store::peer::watch::CallLength;
 pub(super) struct WaitingCalls<W> {
     pub(super) next_number: u64,
     waiting: HashMap<u64, WaitingCall<W>>,
-    /// Those of each volume that was ever asked.
+    /// Calls of each volume that was ever asked.
     volumes: HashMap<VolumeId, VolumeCalls>,
     pub(super) ended: Option<String>,
 }
@@ -32,12 +32,12 @@ pub(super) struct WaitingCall<W> {
 /// The end of a call that is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DropRule {
-    /// It is done to its end.
+    /// The call is done to its end.
     RunsOn,
-    /// It stops.
+    /// The call stops.
     Ends,
-    /// It stops where another call to its volume, be it a dropped one, goes on to show whether the volume is
-    /// late.
+    /// The call stops where another call to its volume, be it a dropped one, goes on to show whether the
+    /// volume is late.
     EndsUnlessWatched,
 }
 

@@ -20,7 +20,7 @@ pub(super) const HANDSHAKES_MAX: usize = 64;
 pub(super) const CALLS_UNDER_WAY_MAX: usize = 8192;
 /// Bytes that peers sent or asked for, and that no volume took or no peer read yet.
 pub(super) const BYTES_HELD_MAX: usize = 64 << 20;
-/// Of these, bytes for one volume: one that hangs must leave the others their room.
+/// Bytes for one volume among them: a volume that hangs must leave the others their room.
 pub(super) const VOLUME_BYTES_HELD_MAX: usize = 24 << 20;
 /// Calls with fewer bytes are not counted there: as many as may be under way hold no more than that.
 pub(super) const BYTES_UNCOUNTED_MAX: usize = 8 << 10;
@@ -47,7 +47,8 @@ pub(super) const RECEIVED_IDLE_BYTES: usize = 4 << 20;
 pub(super) const TRIM_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of pages of scans that peers have not read yet. Two pages a volume that are being made come on top.
 pub(super) const PAGES_HELD_MAX: usize = 32 << 20;
-/// Of these, bytes for one peer: one that stopped must leave the others their room. About a hundred pages.
+/// Bytes for one peer among them: a peer that stopped must leave the others their room. About a hundred
+/// pages.
 pub(super) const PEER_PAGES_HELD_MAX: usize = 8 << 20;
 /// Bytes of a shard that one call may read.
 pub(super) const READ_BYTES_MAX: usize = 16 << 20;

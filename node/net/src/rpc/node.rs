@@ -255,7 +255,7 @@ impl RpcNode {
             return Ok(HeldShare::default());
         }
         let permits = u32::try_from(bytes).map_err(|_| Error::Busy)?;
-        // Its own bound first: a volume that takes nothing must leave the others their room.
+        // The volume's own bound first: a volume that takes nothing must leave the others their room.
         let own = self.bytes.of(volume).try_acquire_many_owned(permits).map_err(|_| Error::Busy)?;
         let all = Arc::clone(&self.bytes.all).try_acquire_many_owned(permits).map_err(|_| Error::Busy)?;
         Ok(HeldShare { of_volume: Some(own), of_node: Some(all) })

@@ -39,10 +39,10 @@ pub trait AdminHttpHandler: Debug + Send + Sync {
 /// Why a request has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// Its body is longer than a call carries.
+    /// The answer's body is longer than a call carries.
     #[error("the answer is longer than the {CALL_BODY_BYTES_MAX} bytes that a call carries")]
     TooLong,
-    /// Its body broke off.
+    /// The answer's body broke off.
     #[error("the answer broke off")]
     BrokeOff,
     /// Nothing was begun: the process stood still for longer than callers wait.

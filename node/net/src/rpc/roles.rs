@@ -1,4 +1,4 @@
-//! Which role may call which method, by the certificate of its connection.
+//! Roles that may call each method, by the certificate of the connection.
 //!
 //! A method that is not listed is refused, a new one as well. Called for every request
 //! before a service sees it.

@@ -27,7 +27,7 @@ use sherd_store::peer::{CountedPage, PageShare, WorkForPeer};
 
 pub(super) struct StartedCall {
     pub(super) work: WorkForPeer,
-    /// Its bytes, counted until it is answered.
+    /// Bytes of the call, counted until it is answered.
     pub(super) held: HeldShare,
     /// By the kind of call: the peer has no say in it.
     pub(super) ends_when_dropped: bool,
@@ -81,7 +81,7 @@ pub(super) fn poll<S: NumberedCalls>(
             }
             Err(error) => (S::reply(number, &Err(error)), PageShare::default()),
         }),
-        WorkForPeer::Told => {
+        WorkForPeer::WithoutAnswer => {
             let failure = error::failure(error::refused("it has no reply"));
             Poll::Ready((S::failed(number, failure), PageShare::default()))
         }
@@ -101,7 +101,7 @@ pub(super) fn leave_out<S: NumberedCalls>(reply: &mut S::Reply) -> bool {
 fn bytes_held(call: &VolumeCall) -> usize {
     match call {
         VolumeCall::Register(call) => match call {
-            // Its page is counted when it exists.
+            // The page is counted when it exists.
             RegisterCall::List { scan } => {
                 scan.prefix.len() + scan.from.len() + scan.delimiter.as_ref().map_or(0, Bytes::len)
             }

@@ -31,7 +31,7 @@ pub enum TrustError {
     Mode {
         /// The file.
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the file.
         mode: u32,
     },
     /// A file is longer than any that belongs here.
@@ -97,34 +97,34 @@ impl fmt::Display for CertificateRefusal {
 /// Why a certificate is refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CertificateFault {
-    /// Its time is over.
+    /// Expired.
     #[error("has expired")]
     Expired,
-    /// Its time has not come: one of the two clocks is wrong.
+    /// Not valid yet: one of the two clocks is wrong.
     #[error("is not yet valid")]
     NotYetValid,
     /// No trusted authority signed it.
     #[error("is not signed by a trusted CA")]
     UnknownAuthority,
-    /// It belongs to another cluster.
+    /// Certificate of another cluster.
     #[error("is of another cluster than {own}")]
     ForeignCluster {
         /// The cluster of this process.
         own: ClusterId,
     },
-    /// It belongs to another peer, or to the same name in another role.
+    /// Certificate of another peer, or of the same name in another role.
     #[error("is not that of {expected}")]
     OtherName {
         /// The peer that was expected.
         expected: PeerIdentity,
     },
-    /// It belongs to no node, where any node was expected.
+    /// No certificate of a node, where any node was expected.
     #[error("is not that of a node")]
     OtherRole,
-    /// It is not of this scheme.
+    /// Not of this scheme.
     #[error("is not one of a cluster: {0}")]
     Unreadable(#[from] UnreadableCertificate),
-    /// It may not be used for this side of a connection: it lacks one of the two extended usages.
+    /// One of the two extended usages is missing: the certificate serves one side of a connection only.
     #[error("may not be used for TLS clients and servers both")]
     Usage,
     /// WebPKI refuses it for another reason.

@@ -19,7 +19,7 @@ pub(crate) type LastRefusal = (Option<[u8; 32]>, String);
 pub(crate) trait MaterialSource {
     type Paths: Clone + Send + 'static;
     type Pem: Send + 'static;
-    /// Their content, ready for handshakes.
+    /// Content of the files, ready for handshakes.
     type Material;
     /// The kind of peer that the certificate is shown to, for the log.
     const SHOWN_TO: &'static str;

@@ -37,7 +37,7 @@ struct TakenPlaces {
     max: usize,
     /// Places whose connections are open, those that are lost among them.
     count: usize,
-    /// Of these, those that are lost: their connections are about to close.
+    /// Lost places among them: their connections are about to close.
     lost_count: usize,
     /// Places that may give way: of each network, by number, the one that has waited longest first.
     waiting: HashMap<SenderNetwork, BTreeMap<u64, CancellationToken>>,
@@ -54,7 +54,7 @@ type Rank = (usize, Reverse<u64>, SenderNetwork);
 pub struct ConnectionPlace {
     places: ConnectionPlaces,
     from: SenderNetwork,
-    /// Its number among those that may give way; none while it is kept.
+    /// Number among the places that may give way; none while it is kept.
     number: Mutex<Option<u64>>,
     lost: CancellationToken,
     taken_from: Option<SenderNetwork>,

@@ -277,7 +277,7 @@ async fn another_authority_is_refused_on_both_sides() {
     let said = accepted.expect_err("refused by the client").to_string();
     assert!(said.contains("does not trust the CA"), "{said}");
 
-    // One that trusts the real authority reaches the server's check.
+    // A client that trusts the real authority reaches the server's check.
     let pki = Pki::new(&other, "n2", Role::Node);
     pki.write("ca.crt", &format!("{}{}", real.certificate(), other.certificate()));
     let client = pki.load_as(identity("n2", Role::Node), &SetClock::at(NOW_MS)).expect("its own files");

@@ -16,7 +16,7 @@ const NEEDED: &str = "64-bit Arm with NEON (Armv8-A or later)";
     missing.join(", ")
 )]
 pub struct MissingFeatures {
-    /// Their names as in /proc/cpuinfo.
+    /// Names as in /proc/cpuinfo.
     pub missing: Vec<&'static str>,
 }
 

@@ -38,9 +38,9 @@ struct Beats {
 pub enum ClientDoubt {
     /// Nothing.
     None,
-    /// It has gone if it has ended its side.
+    /// A client that ended its side has gone.
     WhereEnded,
-    /// It has given up, and may have asked another node, even if its connection is open.
+    /// The client has given up, and may have asked another node, even if its connection is open.
     Always,
 }
 

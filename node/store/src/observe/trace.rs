@@ -31,7 +31,7 @@ use crate::machine::reclaim::ReadAhead;
 pub enum Phase {
     /// A place among the requests that are worked on.
     Queue,
-    /// Its client's body.
+    /// The client's body.
     Client,
     /// A register, the rounds below and other writers of its key included.
     Register,
@@ -77,7 +77,7 @@ pub struct VolumeCall {
     pub took: Duration,
 }
 
-/// Which requests, and calls for other nodes' requests, are logged as slow. Cheap to clone.
+/// Rule for the requests, and calls for other nodes' requests, that are logged as slow. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SlowRequests(Arc<SlowState>);
 
@@ -165,7 +165,7 @@ pub struct RequestTrace(Arc<TraceState>);
 struct TraceState {
     slow: SlowRequests,
     begun: Instant,
-    /// Its number, once it is known; 0 before.
+    /// Number of the request, once it is known; 0 before.
     id: AtomicU64,
     bucket: OnceLock<Box<str>>,
     operation: OnceLock<&'static str>,

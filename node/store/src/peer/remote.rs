@@ -17,7 +17,7 @@ use sherd_core::report::VolumeReport;
 /// A volume of another node, as that node reported it last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteVolume {
-    /// Which.
+    /// Id of the volume.
     pub id: VolumeId,
     /// The node that reported it.
     pub node: NodeId,
@@ -28,7 +28,7 @@ pub struct RemoteVolume {
 /// A volume that two nodes report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeConflict {
-    /// Which.
+    /// Id of the volume.
     pub volume: VolumeId,
     /// The node that reported it first, and whose report counts.
     pub node: NodeId,

@@ -199,7 +199,7 @@ impl Drop for WatchedCall {
         } else if is_overdue {
             state.avoid();
         } else if self.is_try && state.avoided_until.is_some() {
-            // It was given up too soon to say anything: the next call is the try.
+            // The try was given up too soon to show anything: the next call is the try.
             state.avoided_until = Some(Instant::now());
         }
     }

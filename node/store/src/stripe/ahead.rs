@@ -26,9 +26,9 @@ struct AheadState<W> {
     /// Being read, in order.
     windows: VecDeque<W>,
     ready: VecDeque<Bytes>,
-    /// Its part in the budget of downloads, while it holds anything ahead or its caller waits.
+    /// Part of the reader in the budget of downloads, while it holds anything ahead or its caller waits.
     taker: Option<BudgetShare>,
-    /// Its caller waits for bytes: nothing is given back meanwhile.
+    /// The caller waits for bytes: nothing is given back meanwhile.
     is_wanted: bool,
 }
 

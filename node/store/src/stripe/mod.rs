@@ -136,7 +136,7 @@ pub struct StripesConfig {
     pub proposer: ProposerId,
     /// Where the bytes of bodies lie.
     pub pool: BufferPool,
-    /// Which bodies are inline, packed or striped.
+    /// Sizes up to which bodies are inline or packed; above them they are striped.
     pub thresholds: Thresholds,
     /// How long volumes may take.
     pub timeouts: StripeTimeouts,

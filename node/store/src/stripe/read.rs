@@ -361,7 +361,7 @@ impl StripeRead {
                 cut(bytes, piece.length, &mut ready);
                 continue;
             }
-            // It was not asked where others were to be read in its place, and those failed.
+            // A shard that was not asked because others were to be read in its place, and those failed.
             let index = usize::from(piece.shard);
             let is_left = !asked.contains(&piece.shard) && !self.is_avoided(index);
             let own = if is_left { self.wait(&piece, self.ask(index, &piece)).await } else { None };
@@ -429,7 +429,7 @@ impl StripeRead {
         loop {
             let begun = Instant::now();
             let answer = loop {
-                // One that is given up by now may have answered before.
+                // A volume that is given up by now may have answered before.
                 let is_given_up = self.is_given_up(usize::from(shard));
                 let look = if is_given_up { Duration::ZERO } else { LATE_LOOK_EVERY };
                 match tokio::time::timeout(look, &mut pending).await {
@@ -492,7 +492,7 @@ impl StripeRead {
         let needed = usize::from(self.data.data_shards);
         let all = self.set.routes.len();
         let wanted = usize::from(piece.shard);
-        // Those that failed come last: what is late may still answer.
+        // Failed volumes come last: a late one may still answer.
         let mut order: Vec<usize> = (0..all).filter(|index| *index != wanted).collect();
         order.sort_by_cached_key(|index| (self.has_failed(*index), self.route(*index).is_late()));
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;

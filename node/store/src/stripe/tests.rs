@@ -216,7 +216,7 @@ async fn a_read_that_gives_back_what_is_ahead_goes_on_where_its_caller_left_off(
     node.close().await;
 }
 
-/// Its stripes are long, the last is not, and every range begins and ends near an edge of a unit.
+/// Long stripes, a shorter last one, and ranges that begin and end near an edge of a unit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_of_large_units_is_read_and_healed_as_any_other() {
     let directories = Directories::new(4);
@@ -378,7 +378,7 @@ async fn whole_stripes_are_read_while_any_k_shards_are_left() {
         if lost.count_ones() > 2 {
             continue;
         }
-        // They fail from the third read on: some windows are under way then.
+        // The shards fail from the third read on: some windows are under way then.
         let asked = Arc::clone(&read.reads);
         read.reads.lock().clear();
         read.reads_meet(move |shard| {

@@ -66,8 +66,8 @@ struct UnnamedData {
     armed: bool,
     /// The volumes that were sent a whole shard.
     sent_to: Places,
-    /// Those of them that have not said what became of it: a removal goes over the connection of calls, and
-    /// may overtake a shard.
+    /// Volumes of `sent_to` that did not answer yet: a removal goes over the connection of calls, and may
+    /// overtake a shard.
     unanswered: Places,
     /// Where removals that fail, or that a shard may come behind, are looked after.
     damage: Damage,
@@ -165,7 +165,7 @@ struct Failures {
     places: Places,
     full: usize,
     busy: usize,
-    /// Those that were lost to a node that was down.
+    /// Places that were lost to a node that was down.
     given_up: GivenUpPlaces,
 }
 
@@ -522,7 +522,7 @@ impl StripeWriter {
                     }
                 }
             }
-            // One that was left behind earlier may still have taken it.
+            // A volume that was left behind earlier may still have taken its shard.
             let going_on = appended.without(self.failures.places);
             let are_unneeded = self.unnamed.set.are_enough(going_on, self.failures.given_up.places())
                 && answers.places().all(|index| self.unnamed.route(index).is_late());
@@ -585,7 +585,7 @@ impl SyncingBody {
         let deadline = Instant::now() + self.timeouts.shard;
         let mut stragglers_until = None;
         while !self.gather.is_empty() {
-            // It takes fewer once a node is down.
+            // Fewer are enough once a node is down.
             are_enough |= self.unnamed.set.are_enough(durable, self.failures.given_up.places());
             let (wanted, until) = if are_enough {
                 let until = Instant::now() + self.timeouts.straggler;

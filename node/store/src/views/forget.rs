@@ -25,9 +25,9 @@ use crate::cluster::asker::{AskError, Gateways};
 /// The views that a change made old.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ChangedViews<'a> {
-    /// The one of a bucket.
+    /// The view of a bucket.
     Bucket(&'a ObjectKey),
-    /// Those of all access keys, and of the account.
+    /// The views of all access keys, and of the account.
     Iam,
 }
 
@@ -67,14 +67,14 @@ impl ForgetCalls {
     /// says that not all did.
     async fn others_forget(&self, changed: ChangedViews<'_>, until: Instant) -> bool {
         let Some(others) = &self.others else { return true };
-        let told = others.names().into_iter().map(|node| async move {
-            let told = timeout_at(until, self.tell(&**others, &node, changed)).await.unwrap_or(false);
-            if !told {
+        let forgotten = others.names().into_iter().map(|node| async move {
+            let forgotten = timeout_at(until, self.tell(&**others, &node, changed)).await.unwrap_or(false);
+            if !forgotten {
                 tracing::info!(node, %changed, "the node did not say that it forgot");
             }
-            told
+            forgotten
         });
-        join_all(told).await.into_iter().all(|told| told)
+        join_all(forgotten).await.into_iter().all(|forgotten| forgotten)
     }
 
     /// Calls a node, again where it was not reached; `false` where it refuses.
@@ -89,7 +89,7 @@ impl ForgetCalls {
             match answer {
                 Ok(()) => return true,
                 Err(AskError::Refused { reason }) => {
-                    tracing::debug!(node, reason, "a node does not forget views when it is told");
+                    tracing::debug!(node, reason, "a node does not forget views when it is forgotten");
                     return false;
                 }
                 Err(AskError::Unreachable { .. }) => sleep(FORGET_PAUSE).await,
@@ -107,14 +107,14 @@ pub(crate) struct ForgetRounds {
     changed: ChangedViews<'static>,
     /// Changes that were committed.
     commits: Arc<AtomicU64>,
-    /// Those of them behind which all nodes forgot. Locked while a round is under way.
-    told: Arc<Mutex<u64>>,
+    /// Commits up to this number are forgotten by all nodes. Locked while a round is under way.
+    forgotten: Arc<Mutex<u64>>,
 }
 
 impl ForgetRounds {
     /// Of views that each change makes old.
     pub(crate) fn new(calls: ForgetCalls, changed: ChangedViews<'static>) -> Self {
-        Self { calls, changed, commits: Arc::default(), told: Arc::default() }
+        Self { calls, changed, commits: Arc::default(), forgotten: Arc::default() }
     }
 
     /// As [`ForgetCalls::everywhere`].
@@ -129,16 +129,16 @@ impl ForgetRounds {
 
     /// Takes part in a round that began after a commit. Returns whether all nodes forgot in it.
     async fn round_behind(&self, commit: u64, until: Instant) -> bool {
-        let mut told = self.told.lock().await;
-        if *told >= commit {
+        let mut forgotten = self.forgotten.lock().await;
+        if *forgotten >= commit {
             return true;
         }
         let commits = self.commits.load(Ordering::SeqCst);
-        let are_all_told = self.calls.others_forget(self.changed, until).await;
-        if are_all_told {
-            *told = commits;
+        let have_all_forgotten = self.calls.others_forget(self.changed, until).await;
+        if have_all_forgotten {
+            *forgotten = commits;
         }
-        are_all_told
+        have_all_forgotten
     }
 }
 

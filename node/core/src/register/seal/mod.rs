@@ -277,8 +277,8 @@ pub fn seal_fate(
 pub struct NameAnswers<'a> {
     /// The set's quorums.
     pub quorums: Quorums,
-    /// Answers of volumes that listed them, and voted in one life from before the first name until after the last: one
-    /// that recovers may still get rows behind those that it has listed.
+    /// Answers of volumes that listed them, and voted in one life from before the first name until after the
+    /// last: a volume that recovers may still get rows behind those that it has listed.
     pub replies: &'a [Reply<()>],
 }
 

@@ -164,7 +164,7 @@ async fn a_volume_is_late_while_it_owes_an_answer() {
         let position = route.peer.position(route.volume).await;
         assert!(position.is_ok() && route.is_late());
         drop(hung);
-        // One that waited for long is to be asked again.
+        // A volume that was waited for for long is to be asked again.
         let answered = pending.await.map(|answer| answer.result.is_ok());
         assert!(matches!(answered, Ok(true) | Err(Error::Busy)), "late is not gone: {answered:?}");
         assert!(!route.is_late());

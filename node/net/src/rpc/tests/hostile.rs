@@ -275,7 +275,7 @@ async fn a_peer_that_sends_bytes_of_streams_that_ended_loses_its_connection() {
     let resets_max = u32::try_from(RESETS_MAX).expect("few");
     let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     sent.extend(h2_frame([SETTINGS, 0], 0, &[]));
-    // Those before a stream that was opened have ended. POST, https, /.
+    // Streams before a stream that was opened have ended. POST, https, /.
     sent.extend(h2_frame([HEADERS, 5], 2 * resets_max + 3, &[0x83, 0x87, 0x84]));
     let (mut resets, mut asked) = (0, 0);
     let ended = loop {

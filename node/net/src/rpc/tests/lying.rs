@@ -40,7 +40,7 @@ use sherd_store::testing::{DEADLINE, between_looks, body};
 const VOLUME: VolumeId = VolumeId([3; 16]);
 const ASKED: usize = 1000;
 
-/// Its answer where bytes are read or written.
+/// Answer of the peer where bytes are read or written.
 type Lie = fn(Incoming) -> http::Response<Body>;
 
 struct LyingPeer {
@@ -188,7 +188,7 @@ async fn a_write_to_a_peer_that_lies_fails_by_name() {
 /// Bytes that the peer's window has no room for stay here, as many as the peer says it took.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn appends_that_a_peer_answers_before_they_left_end_the_stream() {
-    // It reads `begin` and the first bytes, and then answers without reading.
+    // The peer reads `begin` and the first bytes, and then answers without reading.
     let lie: Lie = |mut body| {
         let answers = stream::once(async move {
             let mut read = 0;

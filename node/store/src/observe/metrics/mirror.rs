@@ -18,7 +18,7 @@ pub(super) struct Mirror {
     seen: Arc<Mutex<BTreeMap<String, Distribution>>>,
 }
 
-/// One of them.
+/// A metric that mirrors a value of another part.
 #[derive(Debug, Clone)]
 pub struct MirroredMetric {
     mirror: Mirror,

@@ -81,7 +81,7 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// Which operation a response answers: `PutObject`, or `Unknown` where the request names none that is served,
+/// Operation that a response answers: `PutObject`, or `Unknown` where the request names none that is served,
 /// or was refused before its head was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiName(pub &'static str);
@@ -110,7 +110,7 @@ pub struct Traffic {
 pub struct S3Metrics {
     requests: IntCounterVec,
     duration: HistogramVec,
-    /// Its connections and what they carry.
+    /// Connections of the server and what they carry.
     pub traffic: Traffic,
     /// Requests worked on.
     pub requests_in_flight: IntGauge,

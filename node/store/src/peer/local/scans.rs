@@ -57,7 +57,7 @@ impl PageShare {
 pub struct CountedPage {
     /// The page.
     pub answer: VolumeAnswer,
-    /// Its bytes in the memory for pages.
+    /// Bytes of the page in the memory for pages.
     pub share: PageShare,
 }
 

@@ -69,12 +69,12 @@ impl Peer for LocalPeer {
 /// A call that another node made.
 #[derive(Debug)]
 pub enum WorkForPeer {
-    /// Its answer comes.
+    /// An answer follows.
     Answer(Pending<VolumeAnswer>),
-    /// Its page of rows comes.
+    /// A page of rows follows.
     Page(Pending<CountedPage>),
-    /// It has no answer.
-    Told,
+    /// No answer follows.
+    WithoutAnswer,
 }
 
 impl LocalPeer {
@@ -91,7 +91,7 @@ impl LocalPeer {
             VolumeCall::Register(RegisterCall::Rows { scan }) => {
                 self.counted(volume, length, room, move |reader| scans::rows(reader, &scan))
             }
-            call => return self.begin(volume, call).map_or(WorkForPeer::Told, WorkForPeer::Answer),
+            call => return self.begin(volume, call).map_or(WorkForPeer::WithoutAnswer, WorkForPeer::Answer),
         })
     }
 

@@ -115,7 +115,7 @@ impl SinkStep {
         let Self { serving, work } = self;
         let file = file.ok_or_else(|| unreachable_because("an earlier write of the shard failed"));
         match work {
-            // Its caller gave the file up.
+            // The caller gave the file up.
             SinkWork::Append(_, answers) if answers.iter().any(|(answering, _)| answering.is_closed()) => {
                 None
             }
