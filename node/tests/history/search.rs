@@ -1,5 +1,5 @@
-//! The search for an order: depth first over what may be next, and never twice into the same place
-//! (Wing and Gong, 1993, with Lowe's memory of visited places).
+//! The search for an order: depth first over what may be next, and never twice into the same node
+//! (Wing and Gong, 1993, with Lowe's memory of visited nodes).
 //!
 //! An operation may be next if no other one that is left was answered before it was sent. Three rules keep
 //! the search short without losing an order: a read that sees the key's state goes next at once; a write of
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use super::{Found, Operation, State, Violation};
 
-/// Places at most: far more than a history of a few hundred operations needs, and a few seconds.
+/// Nodes at most: far more than a history of a few hundred operations needs, and a few seconds.
 const STEPS_MAX: usize = 2_000_000;
 /// Operations shown of those that could not be next.
 const STUCK_SHOWN: usize = 8;
@@ -78,13 +78,13 @@ struct Search<'a> {
     /// Which of them are writes that did not look, and that no other operation saw.
     unseen: Vec<bool>,
     visited: HashSet<(Done, State)>,
-    /// The furthest place, for the report.
-    furthest: Option<Place>,
+    /// The furthest node, for the report.
+    furthest: Option<SearchNode>,
 }
 
-/// Where the search stands.
+/// A node of the search: operations that are done, and the state behind them.
 #[derive(Debug, Clone)]
-struct Place {
+struct SearchNode {
     done: Done,
     /// Operations in `done`.
     count: usize,
@@ -93,7 +93,7 @@ struct Place {
     state: State,
 }
 
-impl Place {
+impl SearchNode {
     fn has(&self, index: usize) -> bool {
         self.done[index / 64] >> (index % 64) & 1 == 1
     }
@@ -115,16 +115,16 @@ impl<'a> Search<'a> {
 
     fn run(mut self) -> Result<(), Violation> {
         let words = self.operations.len() / 64 + 1;
-        let mut open = vec![Place { done: vec![0; words], count: 0, first: 0, state: None }];
-        while let Some(mut place) = open.pop() {
-            self.look(&mut place);
-            let next = self.next(&place);
+        let mut open = vec![SearchNode { done: vec![0; words], count: 0, first: 0, state: None }];
+        while let Some(mut at) = open.pop() {
+            self.look(&mut at);
+            let next = self.next(&at);
             let answered = next.iter().any(|&index| self.operations[index].answered.is_some());
             if !answered {
                 // Only what was never answered is left, and that may never have happened.
                 return Ok(());
             }
-            if !self.visited.insert((place.done.clone(), place.state)) {
+            if !self.visited.insert((at.done.clone(), at.state)) {
                 continue;
             }
             if self.visited.len() > STEPS_MAX {
@@ -132,11 +132,11 @@ impl<'a> Search<'a> {
             }
             // Popped first: what was answered, earliest first; unknown ones only where needed.
             let mut choices: Vec<_> =
-                next.into_iter().filter(|&index| self.operations[index].found.admits(place.state)).collect();
+                next.into_iter().filter(|&index| self.operations[index].found.admits(at.state)).collect();
             choices
                 .sort_by_key(|&index| std::cmp::Reverse(self.operations[index].answered.unwrap_or(u64::MAX)));
             for index in choices {
-                let mut further = place.clone();
+                let mut further = at.clone();
                 if is_blind(&self.operations[index]) {
                     self.put_unseen(&mut further);
                 }
@@ -145,44 +145,44 @@ impl<'a> Search<'a> {
                 }
                 open.push(further);
             }
-            if self.furthest.as_ref().is_none_or(|furthest| furthest.count < place.count) {
-                self.furthest = Some(place);
+            if self.furthest.as_ref().is_none_or(|furthest| furthest.count < at.count) {
+                self.furthest = Some(at);
             }
         }
         Err(self.impossible())
     }
 
     /// Puts in order what only looks and sees what is there.
-    fn look(&self, place: &mut Place) {
+    fn look(&self, at: &mut SearchNode) {
         loop {
-            let next = self.next(place).into_iter().find(|&index| {
+            let next = self.next(at).into_iter().find(|&index| {
                 let operation = &self.operations[index];
                 // Not a write that changes nothing here: it may be needed later.
-                operation.leaves.is_none() && operation.found.admits(place.state)
+                operation.leaves.is_none() && operation.found.admits(at.state)
             });
             match next {
-                Some(index) => place.put(index, &self.operations[index]),
+                Some(index) => at.put(index, &self.operations[index]),
                 None => return,
             }
         }
     }
 
     /// Puts in order the writes that no other operation saw and that may be next.
-    fn put_unseen(&self, place: &mut Place) {
-        while let Some(index) = self.next(place).into_iter().find(|&index| self.unseen[index]) {
-            place.put(index, &self.operations[index]);
+    fn put_unseen(&self, at: &mut SearchNode) {
+        while let Some(index) = self.next(at).into_iter().find(|&index| self.unseen[index]) {
+            at.put(index, &self.operations[index]);
         }
     }
 
     /// The operations that may be next: sent before any other that is left was answered.
-    fn next(&self, place: &Place) -> Vec<usize> {
+    fn next(&self, at: &SearchNode) -> Vec<usize> {
         let mut earliest = u64::MAX;
         let mut next = Vec::new();
-        for (index, operation) in self.operations.iter().enumerate().skip(place.first) {
+        for (index, operation) in self.operations.iter().enumerate().skip(at.first) {
             if operation.sent > earliest {
                 break;
             }
-            if !place.has(index) {
+            if !at.has(index) {
                 earliest = earliest.min(operation.answered.unwrap_or(u64::MAX));
                 next.push(index);
             }
@@ -192,11 +192,11 @@ impl<'a> Search<'a> {
     }
 
     fn impossible(&self) -> Violation {
-        let Some(place) = &self.furthest else {
+        let Some(at) = &self.furthest else {
             return Violation::Impossible { explained: 0, state: None, stuck: Vec::new() };
         };
-        let next = self.next(place);
+        let next = self.next(at);
         let stuck = next.into_iter().take(STUCK_SHOWN).map(|index| self.operations[index]).collect();
-        Violation::Impossible { explained: place.count, state: place.state, stuck }
+        Violation::Impossible { explained: at.count, state: at.state, stuck }
     }
 }

@@ -21,7 +21,7 @@ use sherd_volume::format::{
     Flags, FrameHeader, Hint, Kind, Phase, RecordHeader, Seed, SegmentHeader, Subject, block_hashes,
     decode_hints, encode_hints,
 };
-use sherd_volume::index::table::{self, Body, Entry, Origin, Place, RowBody};
+use sherd_volume::index::table::{self, Body, Entry, Origin, RecordLocation, RowBody};
 use sherd_volume::log;
 
 fn hex(bytes: &[u8]) -> String {
@@ -246,7 +246,7 @@ fn entries_keep_their_bytes() {
         sequence: Sequence(5),
         oldest: Sequence(3),
         placed: Sequence(9),
-        place: Place { segment: 7, offset: 0x1000, bytes: 0x0102 },
+        place: RecordLocation { segment: 7, offset: 0x1000, bytes: 0x0102 },
     };
     let row = |value: Option<&'static [u8]>, is_missed| {
         Body::Row(RowBody {

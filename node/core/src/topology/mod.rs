@@ -32,7 +32,7 @@ pub struct Topology {
     /// The owner of each slot, by the slot's number.
     slots: Vec<SetId>,
     /// Where each volume is in `volumes`, and in which set.
-    places: BTreeMap<VolumeId, Place>,
+    places: BTreeMap<VolumeId, VolumePosition>,
 }
 
 /// A process that owns volumes.
@@ -67,7 +67,7 @@ pub struct Set {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct VolumePosition {
     volume: usize,
     set: Option<SetId>,
 }
@@ -354,7 +354,10 @@ fn check_nodes(nodes: &[Node]) -> Result<(), InvalidTopology> {
     Ok(())
 }
 
-fn check_volumes(nodes: &[Node], volumes: &[Volume]) -> Result<BTreeMap<VolumeId, Place>, InvalidTopology> {
+fn check_volumes(
+    nodes: &[Node],
+    volumes: &[Volume],
+) -> Result<BTreeMap<VolumeId, VolumePosition>, InvalidTopology> {
     check_count("volumes", volumes.len(), limits::VOLUMES_MAX)?;
     let known: BTreeSet<NodeId> = nodes.iter().map(|node| node.id).collect();
     let mut mounted = BTreeSet::new();
@@ -363,7 +366,7 @@ fn check_volumes(nodes: &[Node], volumes: &[Volume]) -> Result<BTreeMap<VolumeId
         if !known.contains(node) {
             return Err(InvalidTopology::UnknownNode { volume: *id, node: *node });
         }
-        let place = Place { volume: index, set: None };
+        let place = VolumePosition { volume: index, set: None };
         if places.insert(*id, place).is_some() || !mounted.insert((*node, *ordinal)) {
             return Err(InvalidTopology::VolumeTwice { volume: *id });
         }
@@ -375,7 +378,7 @@ fn check_set(
     set: SetId,
     plan: SetPlan,
     volumes: &[Volume],
-    places: &mut BTreeMap<VolumeId, Place>,
+    places: &mut BTreeMap<VolumeId, VolumePosition>,
 ) -> Result<Set, InvalidTopology> {
     let SetPlan { volumes: members, geometry } = plan;
     if members.len() != geometry.volumes() {

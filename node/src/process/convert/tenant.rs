@@ -65,7 +65,7 @@ pub(super) fn convert(documents: Vec<Value>, name: Option<&str>) -> Result<Conve
     if !is_cluster_name(&name) {
         return Err(InvalidTenant::Name { name });
     }
-    let place = Place { name, namespace: metadata.take("namespace") };
+    let place = DocumentNames { name, namespace: metadata.take("namespace") };
     metadata.take_added();
     metadata.leave("labels", "they belong to what made the Tenant", &mut left_out);
     metadata.leave("annotations", "they belong to what made the Tenant", &mut left_out);
@@ -135,13 +135,13 @@ fn secrets_of(tenant: &Value, found: &[Value], left_out: &mut Vec<LeftOut>) -> S
     secrets
 }
 
-/// Where the documents belong.
-struct Place {
+/// Name and namespace of the documents.
+struct DocumentNames {
     name: String,
     namespace: Option<Value>,
 }
 
-impl Place {
+impl DocumentNames {
     fn document(&self, kind: &str, name: &str, spec: &Value) -> Value {
         let mut metadata = json!({"name": name});
         if let Some(namespace) = &self.namespace {
@@ -161,7 +161,7 @@ fn is_cluster_name(name: &str) -> bool {
 
 /// The StorageCluster.
 fn cluster(
-    place: &Place,
+    place: &DocumentNames,
     spec: &mut Fields,
     secrets: &Secrets,
     left_out: &mut Vec<LeftOut>,
@@ -254,7 +254,7 @@ fn gateway(
 
 /// The Buckets.
 fn buckets(
-    place: &Place,
+    place: &DocumentNames,
     spec: &mut Fields,
     left_out: &mut Vec<LeftOut>,
 ) -> Result<Vec<Value>, InvalidTenant> {
@@ -279,7 +279,7 @@ fn buckets(
 
 /// The BucketUsers, each with its Secret as it is and all rights to the Buckets.
 fn users(
-    place: &Place,
+    place: &DocumentNames,
     spec: &mut Fields,
     buckets: &[Value],
     secrets: &Secrets,

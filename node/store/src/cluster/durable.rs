@@ -4,9 +4,9 @@ use tokio::time::Instant;
 
 /// Some of a set's volumes, by their places in it: not by the indices of the shards that they hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Places(u32);
+pub(crate) struct VolumeSubset(u32);
 
-impl Places {
+impl VolumeSubset {
     /// The first `count` places, at most 32.
     pub(crate) fn first(count: usize) -> Self {
         (0..count).fold(Self::default(), Self::with)
@@ -42,22 +42,22 @@ impl Places {
     }
 }
 
-/// Places that a write lost to nodes that were down.
+/// Volumes that a write gave up because their nodes were down.
 #[derive(Debug, Default)]
-pub(crate) struct GivenUpPlaces {
-    places: Places,
+pub(crate) struct GivenUpVolumes {
+    places: VolumeSubset,
     since: Option<Instant>,
 }
 
-impl GivenUpPlaces {
-    pub(super) fn add(&mut self, places: Places) {
+impl GivenUpVolumes {
+    pub(super) fn add(&mut self, places: VolumeSubset) {
         if places.count() > 0 {
             self.since.get_or_insert_with(Instant::now);
         }
         self.places = self.places.and(places);
     }
 
-    pub(crate) const fn places(&self) -> Places {
+    pub(crate) const fn places(&self) -> VolumeSubset {
         self.places
     }
 
@@ -73,9 +73,9 @@ impl GivenUpPlaces {
 /// a node that was down.
 pub(super) fn are_enough(
     [all_up, with_node_down]: [usize; 2],
-    shards: Places,
-    down: Places,
-    given_up: Places,
+    shards: VolumeSubset,
+    down: VolumeSubset,
+    given_up: VolumeSubset,
 ) -> bool {
     let is_excused = down.and(given_up).count() > 0;
     shards.count() >= all_up || (is_excused && shards.without(down).count() >= with_node_down)
@@ -88,10 +88,11 @@ mod tests {
     /// Three nodes with two volumes each, 3+3: five shards survive the loss of a node, four that of a volume.
     #[test]
     fn a_node_that_is_down_excuses_its_own_shards_and_no_others() {
-        let places = |places: &[usize]| places.iter().fold(Places::default(), |all, place| all.with(*place));
+        let places =
+            |places: &[usize]| places.iter().fold(VolumeSubset::default(), |all, place| all.with(*place));
         let (none, first, second, third) = (places(&[]), places(&[0, 1]), places(&[2, 3]), places(&[4, 5]));
         let is_enough = |shards, down, given_up| are_enough([5, 4], shards, down, given_up);
-        let five = Places::first(5);
+        let five = VolumeSubset::first(5);
         assert!(is_enough(five, none, none) && !is_enough(first.and(second), none, none));
         assert!(is_enough(first.and(second), third, none), "the third is down");
         assert!(

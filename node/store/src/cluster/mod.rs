@@ -29,7 +29,7 @@ use sherd_core::record::put_register_key;
 use sherd_core::register::quorum::Quorums;
 use sherd_core::topology::Topology;
 
-use self::durable::{GivenUpPlaces, Places};
+use self::durable::{GivenUpVolumes, VolumeSubset};
 use self::limits::{DOWN_LOOK_EVERY, DOWN_SHOWS};
 use crate::observe::trace::{Phase, VolumeCall};
 use crate::peer::VolumeRoute;
@@ -112,7 +112,7 @@ impl SetView {
 
     /// Whether durable shards at these places make a write safe at this moment. `given_up` are places that
     /// this write lost to a node that was down: it goes on without them when that node is back.
-    pub(crate) fn are_enough(&self, shards: Places, given_up: Places) -> bool {
+    pub(crate) fn are_enough(&self, shards: VolumeSubset, given_up: VolumeSubset) -> bool {
         durable::are_enough(self.durable_enough, shards, self.places_down(), given_up)
     }
 
@@ -121,9 +121,9 @@ impl SetView {
     /// missed its pings, and its shards are asked for that long.
     pub(crate) async fn become_enough(
         &self,
-        shards: Places,
-        failed: Places,
-        given_up: &mut GivenUpPlaces,
+        shards: VolumeSubset,
+        failed: VolumeSubset,
+        given_up: &mut GivenUpVolumes,
     ) -> bool {
         let [_, with_node_down] = self.durable_enough;
         let deadline = Instant::now() + DOWN_SHOWS;
@@ -140,24 +140,24 @@ impl SetView {
     }
 
     /// The places of the volumes whose nodes do not answer.
-    fn places_down(&self) -> Places {
-        self.nodes_down().fold(Places::default(), Places::and)
+    fn places_down(&self) -> VolumeSubset {
+        self.nodes_down().fold(VolumeSubset::default(), VolumeSubset::and)
     }
 
     /// Failed places on nodes that are down. A node counts as down only if all of its places failed: one that
     /// took a shard was up, so its present absence is not why another of its shards failed.
-    fn lost_to_nodes_down(&self, failed: Places) -> Places {
+    fn lost_to_nodes_down(&self, failed: VolumeSubset) -> VolumeSubset {
         let lost = self.nodes_down().filter(|places| places.among(failed) == *places);
-        lost.fold(Places::default(), Places::and)
+        lost.fold(VolumeSubset::default(), VolumeSubset::and)
     }
 
     /// The places of each node that does not answer.
-    fn nodes_down(&self) -> impl Iterator<Item = Places> {
+    fn nodes_down(&self) -> impl Iterator<Item = VolumeSubset> {
         // Almost always none is.
         let nodes = if self.remote.any_down(&self.nodes) { &self.nodes[..] } else { &[] };
         nodes.iter().filter(|node| self.remote.any_down(std::slice::from_ref(*node))).map(|node| {
             let homes = self.homes.iter().enumerate().filter(|(_, home)| home.id == Some(*node));
-            homes.fold(Places::default(), |places, (place, _)| places.with(place))
+            homes.fold(VolumeSubset::default(), |places, (place, _)| places.with(place))
         })
     }
 
@@ -345,10 +345,10 @@ mod tests {
             remote: remote.clone(),
             durable_enough: [5, 4],
         };
-        let (left, third) = (Places::first(4), Places::first(6).without(Places::first(4)));
-        let mut given_up = GivenUpPlaces::default();
+        let (left, third) = (VolumeSubset::first(4), VolumeSubset::first(6).without(VolumeSubset::first(4)));
+        let mut given_up = GivenUpVolumes::default();
         assert!(!set.become_enough(left, third, &mut given_up).await, "two volumes of a node that is up");
-        assert_eq!((given_up.places(), given_up.since()), (Places::default(), None));
+        assert_eq!((given_up.places(), given_up.since()), (VolumeSubset::default(), None));
         let goes_down = async {
             tokio::time::sleep(DOWN_SHOWS / 2).await;
             remote.node_is_down(nodes[2], "no answer");
@@ -359,13 +359,14 @@ mod tests {
         assert_eq!(given_up.since(), since);
         remote.replace(nodes[2], &[]);
         assert!(set.are_enough(left, given_up.places()), "it is back, and misses what it missed");
-        assert!(!set.are_enough(left, Places::default()), "another write may count on it again");
-        assert!(!set.are_enough(Places::first(3), given_up.places()));
+        assert!(!set.are_enough(left, VolumeSubset::default()), "another write may count on it again");
+        assert!(!set.are_enough(VolumeSubset::first(3), given_up.places()));
         // A volume that hung on a node that took another shard was not lost to the node's blip.
-        let (mut blamed, hung) = (GivenUpPlaces::default(), Places::first(5).without(Places::first(4)));
+        let (mut blamed, hung) =
+            (GivenUpVolumes::default(), VolumeSubset::first(5).without(VolumeSubset::first(4)));
         remote.node_is_down(nodes[2], "no answer");
-        assert!(!set.become_enough(Places::first(3), hung, &mut blamed).await);
-        assert_eq!(blamed.places(), Places::default());
+        assert!(!set.become_enough(VolumeSubset::first(3), hung, &mut blamed).await);
+        assert_eq!(blamed.places(), VolumeSubset::default());
         // The rest of the body takes its time: its shards are missing since the node was down.
         tokio::time::sleep(DOWN_SHOWS).await;
         assert!(set.become_enough(left, third, &mut given_up).await);
@@ -373,8 +374,8 @@ mod tests {
         remote.replace(nodes[2], &[]);
         // Another node's blip neither excuses two hung volumes nor takes away what is durable on it.
         remote.node_is_down(nodes[1], "no answer");
-        assert!(!set.are_enough(Places::first(2).and(Places::first(4)), given_up.places()));
-        assert!(set.are_enough(Places::first(5), Places::default()));
+        assert!(!set.are_enough(VolumeSubset::first(2).and(VolumeSubset::first(4)), given_up.places()));
+        assert!(set.are_enough(VolumeSubset::first(5), VolumeSubset::default()));
     }
 
     #[test]

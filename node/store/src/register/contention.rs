@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::limits::{MARKED_FOR, PATIENCE_MAX, PAUSE_MAX, ROUND_MIN};
 use tokio::time::Instant;
 
-/// Places for marks, each for the keys of some hashes: 8 KiB. Keys that share a place are looked at before
+/// Cells for marks, each for the keys of some hashes: 8 KiB. Keys that share a cell are looked at before
 /// they are written, which costs them a read round.
 const MARKS: usize = 1 << 10;
 /// A new sample weighs one eighth: a single slow sync changes little.

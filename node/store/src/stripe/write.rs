@@ -33,7 +33,7 @@ use super::encode::{BufferList, cut_stripe, encode};
 use super::limits::UNSEEN_STRIPES_MAX;
 use super::{BudgetExhausted, Stripes, code_of};
 use crate::cluster::damage::{Damage, GivenUpData};
-use crate::cluster::durable::{GivenUpPlaces, Places};
+use crate::cluster::durable::{GivenUpVolumes, VolumeSubset};
 use crate::cluster::{KeyRoute, SetView};
 use crate::machine::budget::{BudgetShare, Share};
 use crate::observe::trace::{self, Phase};
@@ -65,10 +65,10 @@ struct UnnamedData {
     key: RegisterKey,
     armed: bool,
     /// The volumes that were sent a whole shard.
-    sent_to: Places,
+    sent_to: VolumeSubset,
     /// Volumes of `sent_to` that did not answer yet: a removal goes over the connection of calls, and may
     /// overtake a shard.
-    unanswered: Places,
+    unanswered: VolumeSubset,
     /// Where removals that fail, or that a shard may come behind, are looked after.
     damage: Damage,
 }
@@ -85,7 +85,7 @@ impl UnnamedData {
     /// Notes what a volume said of its shard. One that cannot be reached may have it, or get it later; one
     /// that is full or busy did not take it.
     fn answered<T>(&mut self, place: usize, said: &message::Result<T>) {
-        let only = Places::default().with(place);
+        let only = VolumeSubset::default().with(place);
         match said {
             Ok(_) => self.unanswered = self.unanswered.without(only),
             Err(message::Error::Full | message::Error::Busy) => {
@@ -151,7 +151,7 @@ impl std::fmt::Debug for StripeWriter {
 struct AppendingStripe {
     answers: Gather<()>,
     /// The places that took it.
-    appended: Places,
+    appended: VolumeSubset,
     /// Until when it is waited for, once it is the first one.
     deadline: Option<Instant>,
     /// Whether its slowest answer was counted.
@@ -162,11 +162,11 @@ struct AppendingStripe {
 /// Where shards failed, and why most of them did.
 #[derive(Debug, Default)]
 struct Failures {
-    places: Places,
+    places: VolumeSubset,
     full: usize,
     busy: usize,
-    /// Places that were lost to a node that was down.
-    given_up: GivenUpPlaces,
+    /// Volumes that were lost to a node that was down.
+    given_up: GivenUpVolumes,
 }
 
 impl Failures {
@@ -180,7 +180,7 @@ impl Failures {
 
     /// Whether a write goes on with these shards. Where volumes do not answer it may have to wait until it
     /// shows that their node is down, for fewer are enough then; a volume that is full or busy is not down.
-    async fn judge(&mut self, set: &SetView, shards: Places) -> Result<(), WriteError> {
+    async fn judge(&mut self, set: &SetView, shards: VolumeSubset) -> Result<(), WriteError> {
         let is_enough = match self.verdict() {
             WriteError::Quorum => set.become_enough(shards, self.places, &mut self.given_up).await,
             WriteError::Full | WriteError::Overloaded => set.are_enough(shards, self.given_up.places()),
@@ -215,7 +215,7 @@ impl Stripes {
         let gathering_share = self.inner.uploads.take(self.stripe_cost(&layout, 0, set.routes.len())).await?;
         let damage = self.inner.damage.clone();
         let key = target.key.clone();
-        let (sent_to, unanswered) = (Places::default(), Places::default());
+        let (sent_to, unanswered) = (VolumeSubset::default(), VolumeSubset::default());
         let unnamed = UnnamedData { set, data, key, armed: true, sent_to, unanswered, damage };
         let sinks = match home {
             Home::Packed => Vec::new(),
@@ -417,7 +417,7 @@ impl StripeWriter {
         };
         // A shard takes a sync: an answer that is there already is a refusal, and nothing was sent.
         let sent = gather.places().filter(|index| !gather.is_there(*index));
-        let sent = sent.fold(Places::default(), |sent, index| sent.with(self.unnamed.place(index)));
+        let sent = sent.fold(VolumeSubset::default(), |sent, index| sent.with(self.unnamed.place(index)));
         (self.unnamed.sent_to, self.unnamed.unanswered) = (sent, sent);
         Ok(SyncingBody {
             timeouts: self.stripes.inner.timeouts,
@@ -456,7 +456,7 @@ impl StripeWriter {
         });
         self.appending.push_back(AppendingStripe {
             answers: Gather::new(appends),
-            appended: Places::default(),
+            appended: VolumeSubset::default(),
             deadline: None,
             is_counted: false,
             _share: share,
@@ -541,7 +541,7 @@ impl StripeWriter {
                 leave_behind(&mut self.sinks, &mut self.failures, &self.unnamed, index, &too_slow());
             }
         }
-        let left = Places::first(self.unnamed.set.routes.len()).without(self.failures.places);
+        let left = VolumeSubset::first(self.unnamed.set.routes.len()).without(self.failures.places);
         self.failures.judge(&self.unnamed.set, left).await?;
         self.appending.pop_front();
         Ok(())
@@ -579,7 +579,7 @@ pub(crate) struct SyncingBody {
 impl SyncingBody {
     /// Waits until the data is durable enough, and a little longer for the rest that is not late.
     pub(crate) async fn durable(mut self) -> Result<StagedData, WriteError> {
-        let (mut durable, mut lives) = (Places::default(), Vec::with_capacity(self.all_shards));
+        let (mut durable, mut lives) = (VolumeSubset::default(), Vec::with_capacity(self.all_shards));
         // Enough volumes once are enough: a node that comes back meanwhile takes none away.
         let mut are_enough = false;
         let deadline = Instant::now() + self.timeouts.shard;

@@ -89,7 +89,7 @@ impl ForgetCalls {
             match answer {
                 Ok(()) => return true,
                 Err(AskError::Refused { reason }) => {
-                    tracing::debug!(node, reason, "a node does not forget views when it is forgotten");
+                    tracing::debug!(node, reason, "a node does not forget views when it is asked");
                     return false;
                 }
                 Err(AskError::Unreachable { .. }) => sleep(FORGET_PAUSE).await,

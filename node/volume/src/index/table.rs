@@ -53,7 +53,7 @@ const COMMITTED_MARK: u8 = 1;
 
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordLocation {
     /// The segment.
     pub segment: u64,
     /// The offset of the record's header in it.
@@ -72,7 +72,7 @@ pub struct Origin {
     /// The sequence of the place where the record stands now: its own, unless it was moved.
     pub placed: Sequence,
     /// Where it is.
-    pub place: Place,
+    pub place: RecordLocation,
 }
 
 /// An entry: its origin, and a body by table.
@@ -133,7 +133,7 @@ impl Entry {
     /// The stored form.
     pub fn encode(&self) -> Bytes {
         let Self { origin: Origin { sequence, oldest, placed, place }, body } = self;
-        let Place { segment, offset, bytes } = place;
+        let RecordLocation { segment, offset, bytes } = place;
         let mut writer = Writer::with_capacity(self.encoded_bytes());
         writer.u64(sequence.0).u64(oldest.0).u64(placed.0).u64(*segment).u32(*offset).u32(*bytes);
         match body {
@@ -225,7 +225,7 @@ impl Entry {
             sequence: Sequence(reader.u64(field)?),
             oldest: Sequence(reader.u64(field)?),
             placed: Sequence(reader.u64(field)?),
-            place: Place {
+            place: RecordLocation {
                 segment: reader.u64(field)?,
                 offset: reader.u32(field)?,
                 bytes: reader.u32(field)?,

@@ -24,7 +24,7 @@ use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Seed, SegmentHeader,
     Subject, block_count, block_hashes, hash_blocks,
 };
-use crate::index::table::{Origin, Place, RowKeys};
+use crate::index::table::{Origin, RecordLocation, RowKeys};
 use crate::limits::COPIED_PAYLOAD_BYTES_MAX;
 use crate::log::durable::SpareSegments;
 use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment, Segments};
@@ -189,7 +189,7 @@ pub struct RecordPlace {
     /// The sequence of its place.
     pub placed: Sequence,
     /// The place.
-    pub place: Place,
+    pub place: RecordLocation,
 }
 
 /// Why a batch was not written.
@@ -505,7 +505,7 @@ impl Log {
             record.put(&mut scratch, seed, sequence, &mut direct);
             let offset = u32::try_from(at).expect("a segment's offsets fit a u32");
             let bytes = u32::try_from(record.bytes()).expect("a record fits a frame");
-            let place = Place { segment: number, offset, bytes };
+            let place = RecordLocation { segment: number, offset, bytes };
             placed.push(RecordPlace { sequence: record.moved.unwrap_or(sequence), placed: sequence, place });
             at += u64::from(bytes);
         }

@@ -16,7 +16,7 @@ use crate::buffer::BufferPool;
 use crate::disk::{DiskFile, read_from_device};
 use crate::error::FaultClass;
 use crate::format::{Flags, RecordHeader, Subject, verify_block};
-use crate::index::table::Place;
+use crate::index::table::RecordLocation;
 use crate::log::Segment;
 use crate::lookup::Source;
 
@@ -66,7 +66,7 @@ pub(crate) struct SegmentBytes<'a> {
 /// [`ReadError`].
 pub fn open(
     segment: &Segment,
-    place: Place,
+    place: RecordLocation,
     payload_bytes: u32,
     source: Source,
 ) -> Result<VerifiedHead<'_>, ReadError> {

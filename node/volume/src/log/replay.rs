@@ -29,7 +29,7 @@ use crate::format::{
     verify_block,
 };
 use crate::identity::LostRange;
-use crate::index::table::{Place, payload_bytes_needed};
+use crate::index::table::{RecordLocation, payload_bytes_needed};
 use crate::limits::SUBJECT_BYTES_MAX;
 use crate::log::append::RecordPlace;
 use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment};
@@ -475,7 +475,7 @@ impl<'a> ReplayWalk<'a> {
         let payload_at = at + before.len() as u64;
         let read = self.payload(payload_at, header.payload_bytes, &hashes, needed)?;
         let Some((is_intact, kept)) = read else { return Ok(None) };
-        let place = Place { segment: self.segment.number, offset, bytes };
+        let place = RecordLocation { segment: self.segment.number, offset, bytes };
         let found = FoundRecord {
             subject,
             flags: header.flags,

@@ -21,7 +21,7 @@ use crate::disk::{Disk, OpenMode};
 use crate::error::{FaultClass, OpenError, SyncFailure};
 use crate::format::{SegmentHeader, Subject};
 use crate::identity::LostRange;
-use crate::index::table::{Payload, Place, STATE};
+use crate::index::table::{Payload, RecordLocation, STATE};
 use crate::index::{Index, IndexError};
 use crate::limits::MERGES_MAX;
 use crate::limits::{REBUILD_CHANGES_MAX, REWRITTEN_SEGMENTS_MAX};
@@ -435,7 +435,7 @@ fn ranges_of_a_life(
     let ranges = || replayed.lost.iter().chain(&replayed.open_ends).map(|lost| lost.range);
     for pair in index.scan(&[STATE], Some(&[STATE + 1])) {
         let (key, value) = pair?;
-        let Place { segment, offset, .. } = decode_entry(&key, value)?.origin.place;
+        let RecordLocation { segment, offset, .. } = decode_entry(&key, value)?.origin.place;
         let is_there = headed.iter().any(|one| one.segment.number == segment);
         if !is_there || ranges().any(|range| range.has(segment, u64::from(offset))) {
             return Ok(Vec::new());

@@ -499,7 +499,7 @@ impl VolumeShared {
     /// Asked for shards. Rows in such a stretch are of a life before: their sequence hides them once the next
     /// one is recovered, and until then they are what can still be saved. Where a forced recovery shows them,
     /// the loss is found again when the index is rebuilt.
-    fn is_in_log(&self, place: table::Place) -> bool {
+    fn is_in_log(&self, place: table::RecordLocation) -> bool {
         if self.noted_losses.iter().any(|range| range.has(place.segment, u64::from(place.offset))) {
             return false;
         }

@@ -553,7 +553,7 @@ mod tests {
 
     #[test]
     fn an_entry_of_state_is_a_piece_of_state_under_its_own_key() {
-        let place = table::Place { segment: 1, offset: 2, bytes: 3 };
+        let place = table::RecordLocation { segment: 1, offset: 2, bytes: 3 };
         let origin = Origin { sequence: Sequence(1), oldest: Sequence(1), placed: Sequence(1), place };
         let decoded = |key: &[u8], subject: Subject| {
             decode_entry(key, Entry { origin, body: Body::State(subject) }.encode()).is_ok()

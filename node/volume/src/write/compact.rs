@@ -17,7 +17,7 @@ use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Subject, decode_hints,
 };
 use crate::identity::LostRange;
-use crate::index::table::{Body, Place, key_of, row_key, segment_key};
+use crate::index::table::{Body, RecordLocation, key_of, row_key, segment_key};
 use crate::log::FIRST_FRAME;
 use crate::log::append::{HintedCommit, NewRecord};
 use crate::log::read::{self, ReadError, SegmentBytes, VerifiedHead};
@@ -190,7 +190,7 @@ impl Volume {
         plan: &mut BatchPlan,
         hints: &mut Vec<Hint>,
         opened: &VerifiedHead<'_>,
-        (placed, _): (Sequence, Place),
+        (placed, _): (Sequence, RecordLocation),
     ) -> Result<(), WalkEnd> {
         match &opened.subject {
             Subject::Delete { oldest, newest, .. } => {
@@ -377,7 +377,7 @@ impl CompactionPass {
         Ok(SegmentBytes::of(&self.segment, Source::Disk).read_exact(bytes, offset)?)
     }
 
-    fn peek(&self, frame: &InFrame) -> Result<(RecordHeader, Place), WalkEnd> {
+    fn peek(&self, frame: &InFrame) -> Result<(RecordHeader, RecordLocation), WalkEnd> {
         let mut bytes = [0; RECORD_HEADER_BYTES];
         self.read(&mut bytes, frame.next)?;
         let header = RecordHeader::decode(&bytes).map_err(|_| WalkEnd::Damaged(None))?;
@@ -386,6 +386,6 @@ impl CompactionPass {
         if u64::from(offset) + u64::from(bytes) > frame.end {
             return Err(WalkEnd::Damaged(None));
         }
-        Ok((header, Place { segment: self.segment.number, offset, bytes }))
+        Ok((header, RecordLocation { segment: self.segment.number, offset, bytes }))
     }
 }
