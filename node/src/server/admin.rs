@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::health::Health;
 use crate::server::limits::{ADMIN_CONNECTIONS_MAX, SCRAPES_PER_SECOND};
-use crate::server::{Life, Listener, ListenerLimits, serve};
+use crate::server::{Listener, ListenerLimits, Shutdown, serve};
 use sherd_store::machine::reclaim::Reclaim;
 use sherd_store::observe::metrics::{self, Metrics};
 
@@ -56,14 +56,14 @@ impl LastScrape {
     }
 }
 
-/// Serves until `life` ends.
-pub async fn serve_admin(listener: Listener, life: Life, metrics: Arc<Metrics>, health: Arc<Health>) {
+/// Serves until `shutdown` stops it.
+pub async fn serve_admin(listener: Listener, shutdown: Shutdown, metrics: Arc<Metrics>, health: Arc<Health>) {
     let (traffic, scrape) = (metrics.admin.clone(), Arc::new(LastScrape::default()));
     let service = move |request: Request<_>| {
         let response = answer(&request, &metrics, &scrape, &health);
         async move { response }
     };
-    serve(listener, ALLOWED, life, traffic, Reclaim::default(), service).await;
+    serve(listener, ALLOWED, shutdown, traffic, Reclaim::default(), service).await;
 }
 
 /// Answers one request; the body of a HEAD's answer is dropped by the connection.

@@ -12,7 +12,7 @@ use sherd_store::observe::metrics::Traffic;
 use sherd_store::observe::trace::{RequestTrace, SlowRequests};
 
 use crate::server::limits::IAM_CONNECTIONS_MAX;
-use crate::server::{Life, Listener, ListenerLimits, RequestBody, serve};
+use crate::server::{Listener, ListenerLimits, RequestBody, Shutdown, serve};
 
 // Requests that are not proven leave connections to those that are, however many there are.
 const _: () = assert!(UNPROVEN_MAX * 4 <= IAM_CONNECTIONS_MAX * 3);
@@ -28,8 +28,8 @@ const ALLOWED: ListenerLimits = ListenerLimits {
     answer_timeout: Some(Duration::from_secs(30)),
 };
 
-/// Serves until `life` ends.
-pub async fn serve_iam(listener: Listener, life: Life, traffic: Traffic, api: QueryApi) {
+/// Serves until `shutdown` stops it.
+pub async fn serve_iam(listener: Listener, shutdown: Shutdown, traffic: Traffic, api: QueryApi) {
     let none_is_slow = SlowRequests::after(Duration::ZERO);
     let service = move |request: Request<RequestBody>| {
         let api = api.clone();
@@ -41,5 +41,5 @@ pub async fn serve_iam(listener: Listener, life: Life, traffic: Traffic, api: Qu
         async move { trace.scope(work).await }
     };
     let listener = listener.with_changes_by_any_method();
-    serve(listener, ALLOWED, life, traffic, Reclaim::default(), service).await;
+    serve(listener, ALLOWED, shutdown, traffic, Reclaim::default(), service).await;
 }

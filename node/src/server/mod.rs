@@ -58,7 +58,7 @@ use self::refused_head::RefusedHead;
 use self::request_body::BodyState;
 pub use self::request_body::RequestBody;
 use self::reserve_descriptors::SpareDescriptors;
-pub use self::shutdown::{Life, on_signals};
+pub use self::shutdown::{Shutdown, on_signals};
 pub use self::source::TrustedProxies;
 use self::source::{ListenerAudit, Peer};
 use self::transport::{Deadlines, Transport};
@@ -175,7 +175,7 @@ const READS: [Method; 3] = [Method::GET, Method::HEAD, Method::OPTIONS];
 
 type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves until `life` ends; returns when the last connection is closed.
+/// Serves until `shutdown` stops it; returns when the last connection is closed.
 ///
 /// Every request has its [`Source`](sherd_front::source::Source) among its extensions.
 /// Connections whose clients read slowly give up when `reclaim` asks for their buffers, or a [`Reclaim`]
@@ -185,7 +185,7 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 pub async fn serve<S, F, B>(
     listener: Listener,
     limits: impl Into<LiveLimits>,
-    life: Life,
+    shutdown: Shutdown,
     traffic: Traffic,
     reclaim: Reclaim,
     service: S,
@@ -196,7 +196,7 @@ pub async fn serve<S, F, B>(
     B::Error: Into<BodyError>,
 {
     let pulse = Arc::new(ProcessPulse::new());
-    let served = serve_connections(listener, limits.into(), life, traffic, reclaim, service, &pulse);
+    let served = serve_connections(listener, limits.into(), shutdown, traffic, reclaim, service, &pulse);
     // Cancel-safe: the beats end with the connections.
     tokio::select! {
         biased;
@@ -208,7 +208,7 @@ pub async fn serve<S, F, B>(
 async fn serve_connections<S, F, B>(
     listener: Listener,
     limits: LiveLimits,
-    life: Life,
+    shutdown: Shutdown,
     traffic: Traffic,
     reclaim: Reclaim,
     service: S,
@@ -226,11 +226,11 @@ async fn serve_connections<S, F, B>(
     let places = StreamPlaces::new(LINGERS_MAX, READERS_PAUSED_MAX);
     let tasks = TaskTracker::new();
     let mut shortage = Shortage::default();
-    while let Some((stream, client)) = next(name, &tcp, &spares, &life, &mut shortage).await {
+    while let Some((stream, client)) = next(name, &tcp, &spares, &shutdown, &mut shortage).await {
         // Cancel-safe: what was accepted ends with the process.
         let place = tokio::select! {
             biased;
-            () = life.stopped() => break,
+            () = shutdown.stopped() => break,
             place = limits.connections().take_when_free(client.ip()) => place,
         };
         let allowed = limits.now();
@@ -241,7 +241,7 @@ async fn serve_connections<S, F, B>(
         let exchange = Exchange::new(place, Arc::clone(pulse));
         let refused = refused_head.clone();
         let deadlines = Deadlines::of_accepted(allowed.head_timeout, allowed.answer_timeout);
-        let (life, service, handshakes) = (life.clone(), service.clone(), handshakes.clone());
+        let (shutdown, service, handshakes) = (shutdown.clone(), service.clone(), handshakes.clone());
         let mut peer =
             Peer { address: client, tls_version: None, proxies: proxies.clone(), audit: audit.clone() };
         let (open, body) = (traffic.connections.clone(), BodyState::default());
@@ -262,7 +262,7 @@ async fn serve_connections<S, F, B>(
                     // Cancel-safe: nothing was asked yet by a connection that is dropped in its handshake.
                     Some(handshakes) => tokio::select! {
                         biased;
-                        () = life.stopped() => return,
+                        () = shutdown.stopped() => return,
                         stream = handshakes.accept(patient, client) => match stream {
                             None => return,
                             Some(stream) => {
@@ -272,7 +272,7 @@ async fn serve_connections<S, F, B>(
                         },
                     },
                 };
-                connection(transport, held, &open, &peer, (allowed, reads), &life, service).await;
+                connection(transport, held, &open, &peer, (allowed, reads), &shutdown, service).await;
             };
             // Cancel-safe: on a connection whose place is lost no request is under way, or one whose reader
             // pauses.
@@ -296,7 +296,7 @@ async fn next(
     name: &'static str,
     tcp: &TcpListener,
     spares: &SpareDescriptors,
-    life: &Life,
+    shutdown: &Shutdown,
     shortage: &mut Shortage,
 ) -> Option<(TcpStream, SocketAddr)> {
     loop {
@@ -307,7 +307,7 @@ async fn next(
             // begins again.
             tokio::select! {
                 biased;
-                () = life.stopped() => return None,
+                () = shutdown.stopped() => return None,
                 accepted = tcp.accept() => accepted,
                 () = spares.until_refill() => {
                     spares.refill();
@@ -328,7 +328,7 @@ async fn next(
                 shortage.accept_failed(name, &error);
                 tokio::select! {
                     biased;
-                    () = life.stopped() => return None,
+                    () = shutdown.stopped() => return None,
                     () = tokio::time::sleep(ACCEPT_PAUSE) => {}
                 }
             }
@@ -342,7 +342,7 @@ async fn connection<S, F, B>(
     open: &IntGauge,
     peer: &Peer,
     (allowed, reads): (ListenerLimits, &[Method]),
-    life: &Life,
+    shutdown: &Shutdown,
     service: S,
 ) where
     S: Fn(Request<RequestBody>) -> F,
@@ -398,7 +398,7 @@ async fn connection<S, F, B>(
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => Some(ended),
-        () = life.stopped() => None,
+        () = shutdown.stopped() => None,
     };
     let ended = if let Some(ended) = ended {
         ended
@@ -407,7 +407,7 @@ async fn connection<S, F, B>(
         tokio::select! {
             biased;
             ended = connection.as_mut() => ended,
-            () = life.out_of_patience() => return life.cut(peer.address),
+            () = shutdown.out_of_patience() => return shutdown.cut(peer.address),
         }
     };
     if let Err(error) = ended {

@@ -1,4 +1,4 @@
-//! The life of the process: serving, stopping, out of patience.
+//! The shutdown of the process: serving, stopping, out of patience.
 //!
 //! SIGINT and SIGTERM stop it. From then on requests under way have the shutdown timeout to end;
 //! after that they are cut. A second signal ends the process at once: an operator who sends two has
@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Shared by everything that serves; clones are the same life.
+/// The way to end everything that serves, in order or at once; clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Life {
+pub struct Shutdown {
     stop: CancellationToken,
     abort: CancellationToken,
     cut: Arc<AtomicUsize>,
 }
 
-impl Life {
-    /// A life that has not ended.
+impl Shutdown {
+    /// No stop ordered yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -36,17 +36,17 @@ impl Life {
         self.abort.cancel();
     }
 
-    /// Waits for [`Life::stop`].
+    /// Waits for [`Shutdown::stop`].
     pub async fn stopped(&self) {
         self.stop.cancelled().await;
     }
 
-    /// Whether [`Life::stop`] was called.
+    /// Whether [`Shutdown::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
     }
 
-    /// Waits for [`Life::abort`].
+    /// Waits for [`Shutdown::abort`].
     pub async fn out_of_patience(&self) {
         self.abort.cancelled().await;
     }
@@ -62,12 +62,12 @@ impl Life {
     }
 }
 
-/// Listens for SIGINT and SIGTERM from here on; the returned future stops `life` at the first and
+/// Listens for SIGINT and SIGTERM from here on; the returned future stops `shutdown` at the first and
 /// ends the process at the second.
 ///
 /// # Errors
 /// When the handlers cannot be installed.
-pub fn on_signals(life: Life) -> io::Result<impl Future<Output = ()> + Send> {
+pub fn on_signals(shutdown: Shutdown) -> io::Result<impl Future<Output = ()> + Send> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     Ok(async move {
@@ -81,7 +81,7 @@ pub fn on_signals(life: Life) -> io::Result<impl Future<Output = ()> + Send> {
         };
         let (name, _) = next().await;
         tracing::info!(signal = name, "stopping; a second signal ends at once");
-        life.stop();
+        shutdown.stop();
         let (name, number) = next().await;
         tracing::warn!(signal = name, "ended at once");
         std::process::exit(128 + number);

@@ -28,7 +28,7 @@ use super::nodes::{DevCluster, DevError, DevNode};
 use crate::process::config::error::ConfigError;
 use crate::process::dev::limits::{END_PATIENCE, HOLD_EVERY, RESTART_AFTER};
 use crate::process::exit::Exit;
-use crate::server::{Life, on_signals};
+use crate::server::{Shutdown, on_signals};
 
 /// Why the nodes ended otherwise than asked.
 #[derive(Debug, thiserror::Error)]
@@ -73,11 +73,11 @@ pub fn supervise(cluster: &DevCluster, announce: impl FnOnce()) -> Result<(), Su
     let runtime = runtime.map_err(SuperviseError::Start)?;
     let program = std::env::current_exe().map_err(SuperviseError::Start)?;
     runtime.block_on(async {
-        let life = Life::new();
-        let signals = on_signals(life.clone()).map_err(SuperviseError::Start)?;
+        let shutdown = Shutdown::new();
+        let signals = on_signals(shutdown.clone()).map_err(SuperviseError::Start)?;
         let supervision = Supervision {
             program,
-            life,
+            shutdown,
             is_up: Cell::new(false),
             refused: Cell::new(None),
             show_log: cluster.show_log,
@@ -100,7 +100,7 @@ struct Supervision {
     program: PathBuf,
     /// Whether the terminal shows the nodes' logs.
     show_log: bool,
-    life: Life,
+    shutdown: Shutdown,
     /// Whether all nodes served once: from then on each node that ends starts again.
     is_up: Cell<bool>,
     /// The first node that did not start, and its exit code.
@@ -120,7 +120,7 @@ async fn run_nodes(nodes: &[DevNode], supervision: &Supervision, announce: impl 
         for mut started in started {
             let _node_ended = started.wait_for(|&is_started| is_started).await;
         }
-        if !supervision.life.is_stopped() {
+        if !supervision.shutdown.is_stopped() {
             supervision.is_up.set(true);
             announce();
         }
@@ -131,35 +131,35 @@ async fn run_nodes(nodes: &[DevNode], supervision: &Supervision, announce: impl 
 
 /// Keeps one node running until the end, and says whether it ended in order.
 async fn keep(node: &DevNode, supervision: &Supervision, started: watch::Sender<bool>) -> bool {
-    let life = &supervision.life;
+    let shutdown = &supervision.shutdown;
     loop {
         if node.is_held() {
             tracing::info!(node = node.name, "held down until {}/hold is removed", node.directory.display());
             started.send_replace(true);
         }
-        while node.is_held() && !life.is_stopped() {
-            pause(life, HOLD_EVERY).await;
+        while node.is_held() && !shutdown.is_stopped() {
+            pause(shutdown, HOLD_EVERY).await;
         }
-        if life.is_stopped() {
+        if shutdown.is_stopped() {
             return true;
         }
         match start(node, supervision, started.clone()) {
-            Ok(mut process) => match run(&mut process, life).await {
+            Ok(mut process) => match run(&mut process, shutdown).await {
                 NodeEnd::Asked(result) => return ended_in_order(node, result),
                 NodeEnd::ByItself(result) => report(node, supervision, result),
             },
             Err(error) => tracing::error!(node = node.name, %error, "node does not start"),
         }
-        pause(life, RESTART_AFTER).await;
+        pause(shutdown, RESTART_AFTER).await;
     }
 }
 
 /// Waits, at most until a signal stops the process.
-async fn pause(life: &Life, duration: Duration) {
+async fn pause(shutdown: &Shutdown, duration: Duration) {
     // Cancel-safe: neither a signal nor a timer is lost.
     tokio::select! {
         biased;
-        () = life.stopped() => {}
+        () = shutdown.stopped() => {}
         () = sleep(duration) => {}
     }
 }
@@ -195,11 +195,11 @@ enum NodeEnd {
     ByItself(io::Result<ExitStatus>),
 }
 
-async fn run(process: &mut NodeProcess, life: &Life) -> NodeEnd {
+async fn run(process: &mut NodeProcess, shutdown: &Shutdown) -> NodeEnd {
     // Cancel-safe: a process whose end was not seen here is waited for again.
     tokio::select! {
         biased;
-        () = life.stopped() => {}
+        () = shutdown.stopped() => {}
         result = process.ended() => return NodeEnd::ByItself(result),
     }
     NodeEnd::Asked(process.end(END_PATIENCE).await)
@@ -230,7 +230,7 @@ fn report(node: &DevNode, supervision: &Supervision, result: io::Result<ExitStat
                 tracing::error!(node = name, %status, "node did not start; all nodes end");
                 let first = supervision.refused.take();
                 supervision.refused.set(first.or_else(|| Some((name.clone(), code))));
-                supervision.life.stop();
+                supervision.shutdown.stop();
             }
             _ => {
                 let seconds = RESTART_AFTER.as_secs();

@@ -32,7 +32,7 @@ use crate::server::admin::serve_admin;
 use crate::server::health_paths;
 use crate::server::iam::serve_iam;
 use crate::server::{
-    Admission, Life, ListenError, Listener, ListenerLimits, LiveLimits, guard, on_signals, serve,
+    Admission, ListenError, Listener, ListenerLimits, LiveLimits, Shutdown, guard, on_signals, serve,
 };
 use sherd_net::tls::{ServedCertificate, TrustError};
 use sherd_store::machine::system::SystemClock;
@@ -151,7 +151,7 @@ async fn node(
     let health = Arc::new(Health::opening(config.durability, config.upkeep.release_grace));
     let shown = Arc::clone(&health);
     live.on_change(move |hot| shown.set_release_grace(hot.upkeep.release_grace));
-    let (told, admin_life) = (Life::new(), Life::new());
+    let (signalled, admin_shutdown) = (Shutdown::new(), Shutdown::new());
     let certificate = config.tls.clone().map(ServedCertificate::load).transpose()?;
     let s3 = Listener::bind("S3", config.listen)?.with_trusted_proxies(config.trusted_proxies.clone());
     let admin = Listener::bind("admin", config.admin_listen)?;
@@ -188,11 +188,11 @@ async fn node(
     let root = RootCredentials::new(&config);
     tasks.spawn(root.clone().follow(ended.clone()));
     let listeners = ClientListeners { s3, iam, root, descriptors, live };
-    tasks.spawn(on_signals(told.clone()).map_err(RunError::Runtime)?);
-    let probes = serve_admin(admin, admin_life.clone(), Arc::clone(&metrics), Arc::clone(&health));
+    tasks.spawn(on_signals(signalled.clone()).map_err(RunError::Runtime)?);
+    let probes = serve_admin(admin, admin_shutdown.clone(), Arc::clone(&metrics), Arc::clone(&health));
     let probes = tasks.spawn(probes);
 
-    let result = serve_clients(&config, listeners, &told, &metrics, &health, audit.clone(), |node| {
+    let result = serve_clients(&config, listeners, &signalled, &metrics, &health, audit.clone(), |node| {
         announce(Addresses { node, ..addresses });
     })
     .await;
@@ -201,8 +201,8 @@ async fn node(
         audit.close().await;
     }
     ended.cancel();
-    admin_life.stop();
-    admin_life.abort();
+    admin_shutdown.stop();
+    admin_shutdown.abort();
     if let Err(error) = probes.await {
         tracing::error!(%error, "admin listener");
     }
@@ -293,7 +293,7 @@ fn s3_front(
 async fn serve_clients(
     config: &Config,
     listeners: ClientListeners,
-    told: &Life,
+    signalled: &Shutdown,
     metrics: &Arc<Metrics>,
     health: &Arc<Health>,
     audit: Option<AuditLog>,
@@ -303,12 +303,12 @@ async fn serve_clients(
     // Opening is given up whole: nothing was acknowledged yet.
     let store = tokio::select! {
         biased;
-        () = told.stopped() => return Ok(()),
+        () = signalled.stopped() => return Ok(()),
         store = open(config, &root, metrics, health, &live, audit) => store?,
     };
     let made = tokio::select! {
         biased;
-        () = told.stopped() => None,
+        () = signalled.stopped() => None,
         made = first_buckets::make(&store.protocol, &config.region, &config.s3.first_buckets) => Some(made),
     };
     let Some(Ok(())) = made else {
@@ -335,7 +335,7 @@ async fn serve_clients(
     );
     announce(store.node_address);
 
-    let life = Life::new();
+    let shutdown = Shutdown::new();
     let S3Front { limits, admission, slow } = s3_front(config, &live, descriptors, metrics, health);
     let (above, hosts, heads) = (store.protocol.clone(), store.protocol.clone(), store.protocol);
     let refuse_request = move |refusal| refuse(&above, refusal);
@@ -344,16 +344,16 @@ async fn serve_clients(
     let shown = config.s3.health_paths.then(|| Arc::clone(health));
     let service = health_paths::before(service, shown, Arc::new(move |head| hosts.names_bucket(head)));
     let (traffic, reclaim) = (metrics.s3.traffic.clone(), store.reclaim);
-    let s3 = serve(listener, limits, life.clone(), traffic, reclaim, service);
-    let iam = iam.map(|iam| serve_iam(iam, life.clone(), metrics.iam.clone(), store.iam));
+    let s3 = serve(listener, limits, shutdown.clone(), traffic, reclaim, service);
+    let iam = iam.map(|iam| serve_iam(iam, shutdown.clone(), metrics.iam.clone(), store.iam));
     let served = async { tokio::join!(s3, OptionFuture::from(iam)) };
     let patience = async {
-        told.stopped().await;
+        signalled.stopped().await;
         health.stop();
         tokio::time::sleep(live.now().shutdown_delay).await;
-        life.stop();
+        shutdown.stop();
         tokio::time::sleep(live.now().shutdown_timeout).await;
-        life.abort();
+        shutdown.abort();
         // The listener returns as soon as the last connection is cut.
         std::future::pending::<()>().await;
     };
@@ -363,7 +363,7 @@ async fn serve_clients(
         () = patience => {}
     }
     (store.close)().await;
-    match life.cut_count() {
+    match shutdown.cut_count() {
         0 => Ok(()),
         count => Err(RunError::Unfinished { count }),
     }

@@ -39,7 +39,7 @@ fn any_listener() -> Listener {
 /// A listener on a free port, serving `service`.
 struct Served {
     address: SocketAddr,
-    life: Life,
+    shutdown: Shutdown,
     task: JoinHandle<()>,
     traffic: Traffic,
 }
@@ -58,17 +58,17 @@ impl Served {
         S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
-        let (address, life) = (listener.address(), Life::new());
+        let (address, shutdown) = (listener.address(), Shutdown::new());
         let traffic = Metrics::new(Durability::Fsync).s3.traffic;
         let task = tokio::spawn(serve(
             listener,
             allowed,
-            life.clone(),
+            shutdown.clone(),
             traffic.clone(),
             Reclaim::default(),
             service,
         ));
-        Self { address, life, task, traffic }
+        Self { address, shutdown, task, traffic }
     }
 
     async fn connect(&self) -> TcpStream {
@@ -76,10 +76,10 @@ impl Served {
     }
 
     async fn end(self) -> usize {
-        self.life.stop();
+        self.shutdown.stop();
         self.task.await.expect("the server does not panic");
         assert_eq!(self.traffic.connections.get(), 0);
-        self.life.cut_count()
+        self.shutdown.cut_count()
     }
 }
 
@@ -87,11 +87,11 @@ impl Served {
 #[tokio::test(start_paused = true)]
 async fn spare_descriptors_are_taken_back_although_nobody_comes() {
     let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let (life, mut shortage) = (Life::new(), Shortage::default());
+    let (shutdown, mut shortage) = (Shutdown::new(), Shortage::default());
     let spares = SpareDescriptors::new(2);
     let give_up = || spares.give_up(&rustix::io::Errno::MFILE.into());
     assert!(give_up() && give_up() && !give_up());
-    let accepted = next("test", &tcp, &spares, &life, &mut shortage);
+    let accepted = next("test", &tcp, &spares, &shutdown, &mut shortage);
     assert!(tokio::time::timeout(2 * limits::REFILL_EVERY, accepted).await.is_err(), "nobody connects");
     assert!(give_up() && give_up() && !give_up(), "as many as before, and no more");
 }
@@ -258,7 +258,7 @@ async fn stopping_lets_a_request_under_way_end_and_closes_idle_connections() {
     let (mut busy, mut idle) = (served.connect().await, served.connect().await);
     busy.write_all(GET.as_bytes()).await.expect("accepted");
     entered_once.notified().await;
-    served.life.stop();
+    served.shutdown.stop();
     let mut nothing = Vec::new();
     idle.read_to_end(&mut nothing).await.expect("closed in order");
     assert!(nothing.is_empty());
@@ -281,8 +281,8 @@ async fn a_request_that_does_not_end_is_cut_and_counted() {
     let mut stream = served.connect().await;
     stream.write_all(GET.as_bytes()).await.expect("accepted");
     entered_once.notified().await;
-    served.life.stop();
-    served.life.abort();
+    served.shutdown.stop();
+    served.shutdown.abort();
     assert_eq!(served.end().await, 1);
 }
 
