@@ -178,7 +178,7 @@ impl FormingCluster {
                 if !(is_current || node != 0 && attempt > state.nodes[node].died) {
                     continue;
                 }
-                // It always gets its own answers, and one that it does not wait for is lost.
+                // A node always gets its own answers; a late answer of another is lost.
                 let heard: &[bool] = match (is_current, node) {
                     (true, 0) => &[true],
                     (true, _) => &[true, false],

@@ -37,12 +37,12 @@ pub(super) fn open(target: &AuditTarget) -> io::Result<File> {
     }
 }
 
-/// Which file this is.
+/// Identity of an open file.
 pub(super) fn identity(file: &File) -> io::Result<FileIdentity> {
     file.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// Which file lies at a path.
+/// Identity of the file at a path.
 pub(super) fn identity_at(path: &Path) -> io::Result<FileIdentity> {
     std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
 }

@@ -28,7 +28,7 @@ use sherd_store::machine::quantity::{LivePeriod, Period};
 /// One volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VolumeHealth {
-    /// Its name in metrics: the directory.
+    /// Name in metrics: the directory.
     pub name: String,
     /// The work that it can do.
     pub state: VolumeCondition,
@@ -67,7 +67,7 @@ pub struct Readiness {
     /// Why writes, or those with shards, are refused: for lack of space or of volumes. Empty when they are
     /// not.
     pub writes_refused: String,
-    /// That requests were turned away in the last seconds, since every place was taken. Empty when none was.
+    /// Text while requests were turned away in the last seconds, since every place was taken; else empty.
     pub requests_refused: &'static str,
     /// Why sets do not come back by themselves, and what ends that: an operator has to decide.
     pub stuck: Vec<String>,
@@ -100,7 +100,7 @@ pub struct ServingState {
     pub waiting_for: Vec<String>,
     /// While it is forming: why, in words.
     pub forming: String,
-    /// That requests were turned away in the last seconds, since every place was taken. Empty when none was.
+    /// Text while requests were turned away in the last seconds, since every place was taken; else empty.
     pub requests_refused: &'static str,
     /// Sets without their read quorum.
     pub unreadable_sets: Vec<SetReport>,

@@ -8,10 +8,10 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 /// The process cannot be tied to its parent.
 #[derive(Debug, thiserror::Error)]
 pub enum ParentError {
-    /// It ended before this process was tied to it.
+    /// The parent ended before this process was tied to it.
     #[error("process {parent}, which started this one, has ended")]
     Ended {
-        /// Its id.
+        /// Process id of the parent.
         parent: u32,
     },
     /// The kernel refuses.

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// It cannot be left: it may be gone already, and a path counts from it.
+/// The working directory cannot be left: it may be gone already, and a path counts from it.
 #[derive(Debug, thiserror::Error)]
 #[error("leave the working directory, from which only paths that are not absolute count: {0}")]
 pub struct NoWorkingDirectory(#[from] io::Error);

@@ -119,7 +119,7 @@ impl ClientWaits {
         };
         if now < ends && measured.is_none_or(|measured| measured >= SLOW_BODY_BYTES_PER_SECOND) {
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(ends)));
-            // One that was set for an earlier wait runs out first: most waits set none.
+            // A timer that was set for an earlier wait runs out first: most waits set none.
             if timer.is_elapsed() {
                 timer.as_mut().reset(ends);
             }

@@ -419,7 +419,7 @@ mod tests {
             tokio::time::sleep(pause).await;
             let other = places.take(LOCAL);
             exchange.lost().await;
-            // It goes on before its connection is dropped.
+            // The exchange goes on before its connection is dropped.
             let _cut = far.read_exact(&mut [0; 4]).await;
             drop(other);
         });

@@ -20,7 +20,7 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const LOGGED_EVERY: Duration = Duration::from_mins(1);
 /// Handshakes under way at one time: with their buffers 32 MiB.
 pub(crate) const HANDSHAKES_MAX: usize = 1024;
-/// Between two tries to take back a spare one: there is no event when a descriptor is freed.
+/// Pause between two tries to take back a spare descriptor: a freed descriptor raises no event.
 pub(crate) const REFILL_EVERY: Duration = Duration::from_secs(1);
 /// How long a close lingers after an early answer; then the client may lose it.
 pub(crate) const LINGER_MAX: Duration = Duration::from_secs(30);

@@ -77,7 +77,7 @@ use sherd_store::observe::metrics::Traffic;
 #[derive(Debug, thiserror::Error)]
 #[error("{listener} listener cannot bind {address}: {source}")]
 pub struct ListenError {
-    /// Which listener.
+    /// Name of the listener.
     pub listener: &'static str,
     /// Where.
     pub address: SocketAddr,

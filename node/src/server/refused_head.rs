@@ -25,7 +25,7 @@ pub(super) struct RefusedHead {
 }
 
 impl RefusedHead {
-    /// That of a connection with no such head yet.
+    /// A connection without such a head yet.
     pub(super) fn new(refuse: RefuseHead) -> Self {
         Self { refuse: Some(refuse), left: None }
     }

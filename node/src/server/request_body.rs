@@ -71,7 +71,7 @@ impl BodyState {
 #[derive(Debug)]
 pub struct RequestBody {
     incoming: Incoming,
-    /// Its end was seen; a body of unknown length shows it in no other way.
+    /// The end was seen; a body of unknown length shows it in no other way.
     has_ended: bool,
     /// Since when its client lets it wait.
     waits_since: Option<Instant>,
@@ -114,7 +114,7 @@ impl RequestBody {
         self.waits = Some(ClientWaits::new(place, self.state.0.pace.clone()));
     }
 
-    /// Its request changes something: its last bytes pass once its client is in no doubt.
+    /// Begins a request that changes something: its last bytes pass once its client is in no doubt.
     pub(super) fn begin_write(&mut self, exchange: Exchange) {
         self.write = Some(UnbegunWrite { exchange, last: None });
     }

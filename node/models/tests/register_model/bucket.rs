@@ -147,10 +147,10 @@ pub(crate) struct Volume {
     life: u8,
     /// The first volume's life that it has recorded.
     knows: u8,
-    /// It was lost, or a voter of the one that was: its floor is above every ballot until then, and below
-    /// later ones.
+    /// The volume was lost, or a voter of the one that was: its floor is above every ballot until then, and
+    /// below later ones.
     has_floor: bool,
-    /// Its row was accepted above that floor.
+    /// The row was accepted above that floor.
     is_above: bool,
     /// The ghost: which accepts it ever took.
     accepted: u8,

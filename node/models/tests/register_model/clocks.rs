@@ -287,7 +287,7 @@ impl Clocks {
         None
     }
 
-    /// Which bound the gateway goes above.
+    /// Bound above which the gateway goes.
     fn follow(&self, above: Ballot, replies: &[Reply<Vote>], now: Timestamp) -> Option<Ballot> {
         let bounds = replies.iter().filter_map(|reply| match reply.result {
             Err(Refusal::Below { bound }) => Some(bound),

@@ -31,7 +31,7 @@ fn rolled_back() -> ReturningDisks {
     ReturningDisks { writes: 2, records: 2, has_refusals: true, losses: [0, 0], restarts: 0, ..one_disk(3) }
 }
 
-/// It is restarted, too.
+/// The victim is restarted, too.
 fn restarted() -> ReturningDisks {
     ReturningDisks { restarts: 1, records: 1, ..rolled_back() }
 }
@@ -118,7 +118,7 @@ fn every_opening_is_remembered_for_itself() {
     needed(Without::NoteOfEachLower, &rolled_back());
 }
 
-/// That a later opening began above it does not say that its log had it.
+/// A later opening that began above a position does not prove that its log had it.
 #[test]
 fn only_a_question_takes_a_note_away() {
     needed_when_full(Without::Questions, &ReturningDisks { returns: 2, copies: 2, kept: 2, ..rolled_back() });

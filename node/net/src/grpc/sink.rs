@@ -118,7 +118,7 @@ struct AwaitedAppend {
     answering: AnswerSender<()>,
     /// Messages of the append that are not answered yet.
     messages: usize,
-    /// Of one that was sent before the append before it was answered.
+    /// Permit of an append that was sent before the append before it was answered.
     _ahead: Option<OwnedSemaphorePermit>,
 }
 

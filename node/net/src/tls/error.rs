@@ -124,7 +124,7 @@ pub enum CertificateFault {
     /// Not of this scheme.
     #[error("is not one of a cluster: {0}")]
     Unreadable(#[from] UnreadableCertificate),
-    /// One of the two extended usages is missing: the certificate serves one side of a connection only.
+    /// Without one of the two extended usages: the certificate serves one side of a connection only.
     #[error("may not be used for TLS clients and servers both")]
     Usage,
     /// WebPKI refuses it for another reason.

@@ -93,7 +93,7 @@ pub enum CaError {
     /// There is one already.
     #[error("{path} is there already: an authority is made once", path = path.display())]
     Exists {
-        /// Its file.
+        /// File of the authority.
         path: PathBuf,
     },
     /// The place is taken by another certificate.
@@ -104,12 +104,12 @@ pub enum CaError {
         /// Who the new certificate is for.
         identity: PeerIdentity,
     },
-    /// Others may read the authority's key.
+    /// The authority's key can be read by other users.
     #[error("{path} has mode {mode:04o}: the key of an authority must have {KEY_MODE:04o} (chmod 600 {path})", path = path.display())]
     Mode {
         /// The file.
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the file.
         mode: u32,
     },
     /// The authority cannot be made, loaded or used.

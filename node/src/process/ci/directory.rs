@@ -33,7 +33,7 @@ pub enum TemporaryError {
     /// The system refuses.
     #[error("make a temporary directory in {path}: {source} (--dir names another place)", path = path.display())]
     Make {
-        /// Its parent.
+        /// Parent of the directory.
         path: PathBuf,
         /// The reason.
         source: io::Error,
@@ -70,7 +70,7 @@ impl NodeDirectory {
         Ok(Self::Temporary(path))
     }
 
-    /// Its path.
+    /// Path of the directory.
     pub(super) fn path(&self) -> &Path {
         let (Self::Kept(path) | Self::Temporary(path)) = self;
         path

@@ -120,7 +120,7 @@ pub enum InvalidValue {
     /// Table `[cluster]`.
     #[error(transparent)]
     Cluster(#[from] InvalidCluster),
-    /// One of the two files of table `[tls]`.
+    /// Certificate or key is missing in table `[tls]`.
     #[error("missing: TLS needs `tls.cert` and `tls.key`")]
     HalfOfTls,
     /// A relative path, and no directory from which it counts.

@@ -11,7 +11,7 @@ use super::limits::FIRST_BUCKETS_MAX;
 /// A bucket that is made where it is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstBucket {
-    /// Its name.
+    /// Name of the bucket.
     pub name: String,
     /// The use that everyone may make of it.
     pub open: OpenTo,

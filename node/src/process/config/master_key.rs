@@ -13,15 +13,15 @@ pub(crate) const FILE: &str = "master.key";
 /// The file of the master key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidMasterKey {
-    /// It cannot be read or written, or is open to others.
+    /// The file cannot be read or written, or is open to others.
     #[error(transparent)]
     File(#[from] PrivateFileError),
-    /// It has another length.
+    /// The file has another length than a key.
     #[error("{path} has {} bytes: a master key is {} random bytes", .bytes.map_or_else(|| "more".to_owned(), |bytes| bytes.to_string()), MasterKey::BYTES, path = path.display())]
     Length {
         /// The file.
         path: PathBuf,
-        /// Its bytes; `None` where there are more than a key has.
+        /// Bytes of the file; `None` where there are more than a key has.
         bytes: Option<usize>,
     },
 }

@@ -29,11 +29,11 @@ const RECONNECT_AFTER_MIN: Period = Period(Duration::from_secs(20));
 /// A cluster, as it is configured on one of its nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterConfig {
-    /// Its id; certificates and volumes carry it.
+    /// Id of the cluster; certificates and volumes carry it.
     pub id: ClusterId,
-    /// Its name, for people.
+    /// Name of the cluster, for people.
     pub name: String,
-    /// Its nodes in order.
+    /// Nodes of the cluster in order.
     pub nodes: Vec<NodeAddress>,
     /// The ordinal of this node among them.
     pub node: usize,
@@ -154,7 +154,7 @@ pub enum InvalidCluster {
         /// How many there are.
         count: usize,
     },
-    /// One of the three files without the others, or several nodes without any.
+    /// Some of the three files without the others, or several nodes without any.
     #[error(
         "missing: several nodes need `cluster.ca`, `cluster.cert` and `cluster.key`; one node may have none of them"
     )]

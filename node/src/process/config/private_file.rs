@@ -20,12 +20,12 @@ pub enum PrivateFileError {
         /// Why not.
         source: io::Error,
     },
-    /// Others may read the file.
+    /// The file can be read by other users.
     #[error("{path} has mode {mode:04o}: allowed is {allowed:04o} at most (chmod {allowed:o} {path})", path = path.display())]
     Mode {
         /// The file.
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the file.
         mode: u32,
         /// The widest that is accepted.
         allowed: u32,

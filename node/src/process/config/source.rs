@@ -21,7 +21,7 @@ use super::settings::Settings;
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     given: HashMap<String, ValueSource>,
-    /// One that was read before another wins over it.
+    /// Files in the order of their reading: an earlier one wins.
     files: Vec<(PathBuf, String)>,
 }
 

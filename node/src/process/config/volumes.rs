@@ -1,4 +1,4 @@
-//! Which directories are the node's volumes: patterns expanded, then checked on the machine.
+//! Directories of the node's volumes: patterns expanded, then checked on the machine.
 //!
 //! `/data/v{1...4}` stands for four paths; `{01...10}` keeps the zeros; several braces multiply.
 //! A volume must exist already: an unmounted filesystem must not turn into a new, empty volume on

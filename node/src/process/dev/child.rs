@@ -51,7 +51,7 @@ impl NodeProcess {
         command.process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         let child = command.spawn()?;
-        // It holds the pipe's other end, which would never end.
+        // The command holds the pipe's other end, which would never end.
         drop(command);
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("a new process has an id"))?;

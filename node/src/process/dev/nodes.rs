@@ -70,11 +70,11 @@ pub struct DevCluster {
 pub(crate) struct DevNode {
     /// `n1`, `n2`, ..
     pub(crate) name: String,
-    /// Its file, its volumes, `pid` and `hold`.
+    /// Directory with the node's file, its volumes, `pid` and `hold`.
     pub(crate) directory: PathBuf,
     /// `sherd.toml` there.
     pub(crate) config: PathBuf,
-    /// Its volumes: missing ones are made before each start.
+    /// Volumes of the node: missing ones are made before each start.
     pub(crate) volumes: Vec<PathBuf>,
     ports: NodePorts,
 }

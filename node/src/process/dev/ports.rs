@@ -1,4 +1,4 @@
-//! Which ports the nodes of `dev --nodes` get: consecutive ones, or free ones where port 0 is asked for.
+//! Ports of the nodes of `dev --nodes`: consecutive ones, or free ones where port 0 is asked for.
 //!
 //! A node's peers must know its port before it starts, so a free port is found by binding it and letting it
 //! go. Another process can take it in between; the node then fails and is started again.
@@ -36,7 +36,7 @@ pub enum PortError {
         "{address} would be the address of two listeners: choose --listen, --admin-listen, --iam-listen and --node-listen farther apart"
     )]
     Twice {
-        /// That address.
+        /// The address.
         address: SocketAddr,
     },
     /// No free port is found.

@@ -39,15 +39,15 @@ pub enum SuperviseError {
     /// A node does not start.
     #[error("node {name} ended with code {code} before the cluster was up")]
     Refused {
-        /// Which one.
+        /// Name of the node.
         name: String,
-        /// Its exit code.
+        /// Exit code of its process.
         code: u8,
     },
     /// Nodes did not end in order.
     #[error("not all nodes ended in order: {}", names.join(", "))]
     Unfinished {
-        /// Which ones.
+        /// Names of the nodes.
         names: Vec<String>,
     },
 }
@@ -191,7 +191,7 @@ fn start(
 enum NodeEnd {
     /// On a signal.
     Asked(io::Result<ExitStatus>),
-    /// It was killed, or failed.
+    /// The process was killed, or failed.
     ByItself(io::Result<ExitStatus>),
 }
 

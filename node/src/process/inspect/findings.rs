@@ -12,13 +12,13 @@ use crate::process::inspect::limits::PROBLEMS_MAX;
 /// The findings in one volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VolumeReport {
-    /// Its directory.
+    /// Directory of the volume.
     pub path: PathBuf,
-    /// Its cluster.
+    /// Cluster of the volume.
     pub cluster: String,
-    /// Its id.
+    /// Id of the volume.
     pub volume: String,
-    /// Which of its lives this is.
+    /// Number of the volume's life.
     #[serde(rename = "incarnation")]
     pub life: u32,
     /// Whether it votes, and why not.
@@ -48,7 +48,7 @@ pub struct VolumeReport {
 /// The findings in all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Report {
-    /// One for each directory.
+    /// Report of each directory.
     pub volumes: Vec<VolumeReport>,
     /// Registers compared over the volumes; 0 without `verify`.
     pub registers: u64,
@@ -80,7 +80,7 @@ pub struct Report {
     /// The uploads that are open in the objects that were verified.
     #[serde(skip)]
     pub(super) open_uploads: BTreeSet<UploadId>,
-    /// Those of them whose attributes lie in a register of their own that was not found yet, with their
+    /// Uploads among them whose attributes lie in a register of their own that was not found yet, with their
     /// objects.
     #[serde(skip)]
     pub(super) without_attributes: BTreeMap<UploadId, RegisterKey>,
@@ -94,11 +94,12 @@ pub struct Report {
 pub struct UnnamedShards {
     /// How many.
     pub count: u64,
-    /// Their bytes.
+    /// Bytes of all.
     pub bytes: u64,
-    /// Those of them whose data a note of replaced data on these volumes names: they go after their grace.
+    /// Shards among them whose data a note of replaced data on these volumes names: they go after their
+    /// grace.
     pub noted_count: u64,
-    /// Those of them that are old enough for the sweep.
+    /// Shards among them that are old enough for the sweep.
     pub sweepable_count: u64,
     /// The data that they are of, the first ids.
     pub data: BTreeSet<String>,

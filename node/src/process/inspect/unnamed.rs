@@ -101,7 +101,7 @@ impl NameLookup<'_> {
             let page = volume.reader.releases(after, PAGE)?;
             let is_last = page.len() < PAGE;
             after = page.last().map(|(id, _)| *id);
-            // One that does not decode is dropped by upkeep.
+            // An entry that does not decode is dropped by upkeep.
             let entries = page.into_iter().filter_map(|(_, stored)| ReleaseEntry::decode(stored).ok());
             self.noted.extend(entries.flat_map(|entry| entry.data).map(|replaced| replaced.data.id));
             if is_last {

@@ -16,7 +16,7 @@ pub enum InspectError {
     /// A volume could not be read.
     #[error("read {path}: {source}")]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         source: Error,

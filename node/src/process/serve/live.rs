@@ -26,7 +26,7 @@ struct LiveState {
     formed: Option<ClusterId>,
 }
 
-/// Which files are in force.
+/// Files that are in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadedConfig {
     /// 1 at the start, one more each time that changed files were loaded.

@@ -1,4 +1,4 @@
-//! From a valid configuration to the service of S3: the one place where the protocol meets the store.
+//! Builds the service of S3 from a valid configuration: the one place that joins protocol and store.
 //!
 //! [`open`] is called once, after the listeners are bound and before S3 is announced. It returns
 //! what the process needs: the service, and how to close the store. Health shows which parts are degraded.

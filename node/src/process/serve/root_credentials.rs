@@ -36,7 +36,7 @@ struct FollowedPairs {
 }
 
 impl RootCredentials {
-    /// Those of a configuration.
+    /// Credentials of a configuration.
     pub fn new(config: &Config) -> Self {
         let Config { credentials, credentials_file, cluster, .. } = config;
         let (first, secondary) = keys(credentials);

@@ -319,7 +319,7 @@ async fn serve_clients(
     if config.durability == Durability::None {
         tracing::warn!("durability = none: a power cut loses acknowledged objects");
     }
-    // That an outage of the only node is one goes without saying.
+    // With one node the warning of its outage is left out.
     let (shape, nodes) = (store.shape, store.nodes);
     let is_said = |warning: &&FormationWarning| nodes > 1 || **warning != FormationWarning::NodeDownIsOutage;
     for warning in shape.warnings(nodes).iter().filter(is_said) {

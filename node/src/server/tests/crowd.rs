@@ -110,7 +110,7 @@ async fn idle_connections_from_one_address_keep_no_request_out() {
     served.end().await;
 }
 
-/// It opens a connection for each that gives way.
+/// The client opens a connection for each that gives way.
 #[tokio::test]
 async fn a_flood_that_refreshes_itself_does_not_keep_another_address_out() {
     let served = Served::start(PATIENT, |_| async { text("done") });
@@ -252,7 +252,7 @@ async fn reads_whose_clients_went_away_are_given_up() {
         }
         service.is_idle().await;
     }
-    // It was given up, and not answered.
+    // The request was given up, and not answered.
     service.go.add_permits(1);
     is_answered(&mut served.connect().await, GET).await;
     served.end().await;

@@ -197,7 +197,7 @@ pub(crate) struct Actor {
     pub(crate) ballot: u8,
     /// The ballot of the value that its prepare found; 0 for nothing.
     pub(crate) found: u8,
-    /// Which of its operations; of a batch, how often it looked.
+    /// Index of the operation; of a batch, how often it looked.
     pub(crate) op: u8,
     pub(crate) tries: u8,
     /// First accept of the operation that is not forgotten, 0 for none; of a batch, the latest of all;
@@ -209,9 +209,9 @@ pub(crate) struct Actor {
     pub(crate) floors: u8,
     /// Changes acknowledged before the operation began.
     pub(crate) before: u8,
-    /// It proposes the found value unchanged.
+    /// The writer proposes the found value unchanged.
     pub(crate) settling: bool,
-    /// It made its change known as committed; it gave up; it released its own data.
+    /// The writer made its change known as committed; it gave up; it released its own data.
     pub(crate) acked: bool,
     pub(crate) stopped: bool,
     /// A reader's round; a dropper's tombstone; F, for a recovery; the try that a batch settles.
@@ -307,7 +307,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct State {
     pub(crate) columns: [Column; COLUMNS],
-    /// Which acceptor each column is: for traces only.
+    /// Number of the acceptor in each column: for traces only.
     pub(crate) labels: [u8; COLUMNS],
     pub(crate) actors: [Actor; ACTORS],
     /// The value proposed at each ballot: accepts travel for ever.

@@ -23,7 +23,7 @@ pub(crate) struct Disk {
     pub(super) holds: u8,
     /// The openings of its life and where the log ended at each; 0 means none.
     pub(super) openings: [(u8, u8); OPENINGS],
-    /// Its memory of the victims.
+    /// Memory of the victims.
     pub(super) knows: [Notes; VICTIMS],
     /// The ghost: what it would, were nothing ever dropped.
     pub(super) heard: [Notes; VICTIMS],

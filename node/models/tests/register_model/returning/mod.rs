@@ -545,7 +545,7 @@ impl ReturningDisks {
         }
     }
 
-    /// One that votes asks a peer that was not asked before.
+    /// Steps in which a voting volume asks a peer that it did not ask before.
     fn hear_steps(&self, state: &State, victim: usize, out: &mut Vec<(Step, State)>) {
         let own = state.disks[victim].history();
         for peer in (0..self.volumes).filter(|peer| *peer != victim) {

@@ -73,7 +73,7 @@ pub enum InvalidCredentials {
         "no credentials: set {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}, or credentials_file; there is no default"
     )]
     Absent,
-    /// One of the two variables.
+    /// Half of the credentials is missing.
     #[error("{missing} is not set, though the other half of the credentials is")]
     Half {
         /// The variable that is not set.

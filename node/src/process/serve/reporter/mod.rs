@@ -79,11 +79,11 @@ pub struct Peers {
 /// How far the volumes of this node are.
 #[derive(Debug, Clone)]
 enum OpeningStage {
-    /// They hold no topology yet, as far as this process has found.
+    /// No topology on the volumes yet, as far as this process has found.
     Forming,
-    /// They hold the topology with this digest, and are being opened.
+    /// Topology with this digest on the volumes, which are being opened.
     Formed(Digest),
-    /// They are open.
+    /// Open.
     Serving(Digest, Store),
 }
 
