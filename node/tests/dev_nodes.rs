@@ -130,7 +130,7 @@ fn nodes_come_back_unless_they_are_held_down_and_end_in_order() {
     assert!(dir.path().join("n1/v1").is_dir());
     assert_eq!(cluster.pid("n2"), other, "nothing happened to it");
 
-    // One that was stopped goes on to end.
+    // A process that was stopped goes on to end.
     signal(other, "STOP");
     signal(cluster.child.id(), "INT");
     assert_eq!(cluster.child.wait().expect("my child").code(), Some(0));

@@ -93,7 +93,7 @@ impl FrameReader {
     /// Takes the next buffer of the body.
     pub fn push(&mut self, buffer: Bytes) {
         if !buffer.is_empty() {
-            // They are the beginning of a message for the codec.
+            // The buffers are the beginning of a message for the codec.
             if self.buffers.len() == MESSAGE_BUFFERS_MAX {
                 let joined = self.take(self.buffered);
                 self.buffered = joined.len();

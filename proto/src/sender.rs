@@ -16,7 +16,7 @@ pub enum SenderRefusal {
     /// The message does not say who sent it.
     #[error("the message names no sender")]
     Missing,
-    /// Its messages have a version that this program does not take.
+    /// Messages of a version that this program does not take.
     #[error("wire version {theirs}, and {takes}", takes = .rule.words())]
     Version {
         /// The sender's.
@@ -27,7 +27,7 @@ pub enum SenderRefusal {
     /// A field of it is wrong.
     #[error(transparent)]
     Invalid(#[from] ConvertError),
-    /// It belongs to another cluster.
+    /// Member of another cluster.
     #[error("cluster {theirs}, and this node is of cluster {ours}")]
     Cluster {
         /// The sender's.
@@ -37,7 +37,7 @@ pub enum SenderRefusal {
     },
 }
 
-/// Which versions of the messages are taken.
+/// Versions of the messages that are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionRule {
     /// Between nodes: this version, the one before it, and the one after it, but none before

@@ -37,7 +37,7 @@ pub struct IssuedCertificate {
     pub identity: PeerIdentity,
     /// The certificate.
     pub certificate: String,
-    /// Its private key (PKCS #8). Never printed.
+    /// Private key of the certificate (PKCS #8). Never printed.
     pub key: String,
 }
 
@@ -50,10 +50,10 @@ pub enum AuthorityError {
     /// The certificate's content.
     #[error("the CA certificate is not readable: {0}")]
     Unreadable(#[from] UnreadableCertificate),
-    /// It may not sign others.
+    /// The certificate may not sign others.
     #[error("the certificate is not a CA's")]
     NotAuthority,
-    /// Its subject is of another scheme.
+    /// The subject is of another scheme.
     #[error("the CA certificate's subject names no cluster: it is not one that `sherd-node ca init` made")]
     NoCluster,
     /// The key is not PEM, or of an unknown kind.

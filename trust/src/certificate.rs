@@ -17,7 +17,7 @@ use crate::name::{InvalidIdentity, PeerIdentity};
 /// The facts of a certificate of this scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFacts {
-    /// Its one DNS name.
+    /// The certificate's one DNS name.
     pub identity: PeerIdentity,
     /// The first second since the Unix epoch at which it is valid.
     pub not_before_s: i64,
@@ -34,13 +34,13 @@ pub enum UnreadableCertificate {
     /// The bytes do not decode as an X.509 certificate.
     #[error("not an X.509 certificate")]
     Encoding,
-    /// It does not have exactly one subject alternative name of the kind DNS name.
+    /// Not exactly one subject alternative name of the kind DNS name.
     #[error("it has {count} subject alternative names, not exactly one DNS name")]
     Names {
         /// How many names of any kind.
         count: usize,
     },
-    /// Its name is of another scheme.
+    /// The name is of another scheme.
     #[error("its name is {0}")]
     Identity(#[from] InvalidIdentity),
 }
@@ -150,7 +150,7 @@ pub(crate) struct AuthorityFacts {
     /// The cluster that its subject names.
     pub(crate) cluster: Option<ClusterId>,
     pub(crate) not_after_s: i64,
-    /// Its key, as `SubjectPublicKeyInfo` in DER.
+    /// Public key, as `SubjectPublicKeyInfo` in DER.
     pub(crate) public_key: Vec<u8>,
 }
 

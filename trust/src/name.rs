@@ -65,7 +65,7 @@ impl FromStr for Role {
 pub struct PeerIdentity {
     /// The configured name of a node, or the name that `ca issue` was given.
     pub name: String,
-    /// Which calls it may make.
+    /// Role, which decides the calls that it may make.
     pub role: Role,
     /// The cluster that it belongs to.
     pub cluster: ClusterId,
@@ -74,7 +74,7 @@ pub struct PeerIdentity {
 /// Says why a text names no peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidIdentity {
-    /// It has other parts.
+    /// Other parts than the scheme's.
     #[error("not <name>.<role>.<cluster id>.{SUFFIX}")]
     Form,
     /// The first label.

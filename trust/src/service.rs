@@ -37,14 +37,14 @@ pub struct ServiceAuthority {
 pub struct ServiceCertificate {
     /// The certificate.
     pub certificate: String,
-    /// Its private key (PKCS #8). Never printed.
+    /// Private key of the certificate (PKCS #8). Never printed.
     pub key: String,
 }
 
 /// The facts of a service's certificate, whichever authority signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceFacts {
-    /// Its DNS names and addresses, as text.
+    /// DNS names and addresses of the certificate, as text.
     pub names: BTreeSet<String>,
     /// The first second since the Unix epoch at which it is valid.
     pub not_before_s: i64,

@@ -113,7 +113,7 @@ async fn all_fits_one_order(asleep: Duration) {
         writers.answers(ANSWERS).await;
         fall_asleep(&cluster, &writers).await;
         caught += while_it_sleeps(&writers, &clients, &mut dice, &keys, asleep).await;
-        // Its messages arrive while it still sleeps.
+        // Messages of the gateway arrive while it still sleeps.
         cluster.relays_of(GATEWAY).for_each(Relay::mend);
         caught += while_it_sleeps(&writers, &clients, &mut dice, &keys, Duration::ZERO).await;
         cluster.node(GATEWAY).signal(Signal::CONT);

@@ -88,7 +88,7 @@ async fn a_node_that_stood_still_answers_nothing_by_the_view_that_it_had() {
     let current = async {
         loop {
             match read(&clients[stopped]).await {
-                // Its connections were lost meanwhile.
+                // Connections of the node were lost meanwhile.
                 (503, is_allowed) => assert!(!is_allowed),
                 answer => return answer,
             }

@@ -175,8 +175,8 @@ async fn idle_and_dribbling_connections_on_s3_fail_no_request() {
         flood.rise(endpoint, S3_FLOOD / 2, Flow::Dribbling).await;
         let mut running = JoinSet::new();
         for client in 0..CLIENTS {
-            // One that comes over a new connection each time, and one that keeps its connections: such a
-            // client tries again, for any server may close a connection that waits for a request.
+            // A client that comes over a new connection each time, and a client that keeps its connections
+            // and so tries again: any server may close a connection that waits for a request.
             let lasting = S3::over(cluster.node(0).client_with_attempts(endpoint, 3));
             let new = clients[0].clone();
             running.spawn(async move {

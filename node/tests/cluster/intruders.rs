@@ -82,7 +82,7 @@ async fn certificates_that_are_not_good_are_refused_by_name_on_both_sides() {
     assert!(told.contains("not signed by a trusted CA"), "{told}");
     cluster.until_logged(1, &["connection of a peer refused", "does not trust the CA"]).await;
 
-    // It trusts the cluster's authority, and shows a certificate of its own.
+    // The peer trusts the cluster's authority, and shows a certificate of its own.
     let mixed = mixed_files(&cluster.pki);
     assert!(mixed.contains("not signed"), "{mixed}");
 
@@ -193,7 +193,7 @@ async fn goes_on(cluster: &TestCluster, clients: &[S3], dice: &mut Dice) {
 /// Sends bytes and waits until the node has closed the connection.
 async fn until_closed(address: SocketAddr, bytes: &[u8]) {
     let mut stream = TcpStream::connect(address).await.expect("the node listens");
-    // It may close before it has taken all of them.
+    // The node may close before it has taken all bytes.
     let _closed_early = stream.write_all(bytes).await;
     let mut answer = vec![0; 4096];
     let read = async { while stream.read(&mut answer).await.is_ok_and(|count| count > 0) {} };

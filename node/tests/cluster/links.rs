@@ -58,7 +58,7 @@ async fn a_node_that_is_cut_off_gets_nothing_until_it_is_back() {
         clients[number % lonely].put(&key, body).await.expect("three of four nodes take writes");
         written.push((key, body));
     }
-    // It refuses to write, because it reaches no other node; a write there changes nothing.
+    // A node that reaches no other one refuses to write; a write there changes nothing.
     match clients[lonely].put("refused", dice.body(Home::Packed)).await {
         Err(Failure::Unavailable { .. }) => {}
         other => panic!("a node without peers answers {other:?}"),

@@ -31,7 +31,7 @@ const WRITERS: usize = 8;
 /// Increments of all of them together, in the short story and in the long one.
 const INCREMENTS: usize = 120;
 const INCREMENTS_LONG: usize = 10_000;
-/// One in this number of answers is cut.
+/// Answers among which one is cut.
 const CUT_EVERY: usize = 10;
 /// Increments where lost answers are noticed late: fewer than the tokens that a key keeps, so that a fast
 /// machine forgets none.
@@ -55,12 +55,12 @@ struct Front {
     _tasks: JoinSet<()>,
 }
 
-/// Which answers are cut.
+/// Answers that are cut.
 #[derive(Debug, Default)]
 struct Cuts {
     /// Answers that are still to be cut, before `every` applies.
     next: AtomicUsize,
-    /// One in this number is cut; 0 for none.
+    /// Answers among which one is cut; 0 for none.
     every: AtomicUsize,
     /// How long a client waits on its connection for an answer that is cut, in turn. Where there are any,
     /// only answers of successful PUTs count.

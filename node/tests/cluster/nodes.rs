@@ -111,7 +111,7 @@ async fn a_bucket_that_is_made_again_is_there_through_every_node() {
                 assert_eq!(found, Ok(None), "an old object in a new bucket, through node {node}");
             }
             let body = dice.body(Home::Inline);
-            // It may ask its client to come again; that the bucket is not there would be wrong.
+            // The node may ask its client to come again; that the bucket is not there would be wrong.
             eventually("a write into the new bucket", SOON, async || match s3.put(&key, body).await {
                 Ok(()) => Ok(()),
                 Err(failure @ Failure::Unavailable { .. }) => Err(format!("{failure:?}")),

@@ -176,7 +176,7 @@ async fn a_node_that_stood_still_answers_by_nothing_from_before() {
     cluster.node(paused).signal(Signal::CONT);
     for (ask, wanted, answered) in bounded("what waits", LATER, waiting.join_all()).await {
         match answered {
-            // Its connections to the others were lost meanwhile.
+            // Connections of the node to the others were lost meanwhile.
             Err(Failure::Unavailable { status: 503, .. }) => {}
             // A write that lay in the socket of a node that stood still for five seconds is not begun.
             Err(Failure::Lost(_)) if matches!(ask, Ask::Write | Ask::Erase) => {}
@@ -213,7 +213,7 @@ async fn a_node_that_is_cut_off_answers_by_no_old_view() {
     }
     let cut = 3;
     cluster.relays_of(cut).for_each(Relay::cut);
-    // It returns when no node takes a view from before any more.
+    // The call returns when no node takes a view from before any more.
     iam[0].delete_key(USER, &key).await;
     let unknown = AccessKey { id: "un~known".to_owned(), ..key.clone() };
     let node = cluster.node(cut);

@@ -24,7 +24,7 @@ pub(crate) const FAILED_PRECONDITION: u32 = 9;
 pub(crate) struct CallOutcome {
     /// The status of gRPC.
     pub(crate) status: u32,
-    /// Its text.
+    /// Text of the status.
     pub(crate) message: String,
     /// The bytes of the answer, frames and all.
     pub(crate) body: Bytes,

@@ -94,7 +94,7 @@ impl Node {
         Metrics::parse(&text)
     }
 
-    /// Its readiness document.
+    /// Readiness document of the node.
     pub(crate) async fn readiness(&self) -> serde_json::Value {
         let (_, body) = self.ask("/health/ready").await.expect("a node that runs answers a probe");
         serde_json::from_str(&body).expect("readiness is JSON")

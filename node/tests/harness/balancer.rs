@@ -96,7 +96,7 @@ async fn probe(place: usize, shared: Arc<Shared>) {
         let Some(known) = known else { continue };
         let is_ready = matches!(ask(&known.admin, "/health/ready").await, Ok((200, _)));
         let mut backends = shared.backends.lock().expect("no task panics here");
-        // It may be another process by now.
+        // The backend may be another process by now.
         if let Some(backend) = backends[place].as_mut().filter(|backend| backend.admin == known.admin) {
             backend.is_ready = is_ready;
         }

@@ -184,8 +184,8 @@ impl Pki {
         let lifetime = LIFETIME + Duration::from_hours(round);
         let made = self.issue_at(name, Role::Node, from_ms, lifetime);
         let TrustFiles { ca: _, cert, key } = self.nodes.lock().expect("no test panics here")[name].clone();
-        // One after the other: a node that looks in between finds a pair that does not fit, and keeps what it
-        // has.
+        // Key and certificate are renamed one after the other: a node that looks in between finds a pair that
+        // does not fit, and keeps the old one.
         fs::rename(made.key, key).expect("the folder is writable");
         fs::rename(made.cert, cert).expect("the folder is writable");
         (from_ms + millis(lifetime)) / 1_000
@@ -246,7 +246,7 @@ pub(crate) struct TestCluster {
 #[derive(Debug)]
 pub(crate) struct Outsider {
     process: Process,
-    /// Its folder stays as long as it runs.
+    /// Folder of the process, which stays as long as it runs.
     _stopped: Stopped,
 }
 

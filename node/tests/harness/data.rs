@@ -13,14 +13,14 @@ pub(crate) const HEAD_BYTES: usize = 16;
 /// The body of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Body {
-    /// Which write.
+    /// Number of the write.
     pub(crate) id: u64,
     /// Bytes, at least [`HEAD_BYTES`].
     pub(crate) len: usize,
 }
 
 impl Body {
-    /// Its bytes.
+    /// Content of the body.
     pub(crate) fn bytes(self) -> Vec<u8> {
         assert!(self.len >= HEAD_BYTES, "a body has room for its head");
         let mut bytes = Vec::with_capacity(self.len);

@@ -203,7 +203,7 @@ impl Form {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
 
-    /// Its body.
+    /// Body of the request.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
         for (name, value) in &self.fields {

@@ -20,7 +20,7 @@ pub(crate) struct IamClient {
     pub(crate) endpoint: String,
     /// The key's id.
     pub(crate) access_key: String,
-    /// Its secret.
+    /// Secret of the key.
     pub(crate) secret: String,
     /// The service and the region that requests are signed for.
     pub(crate) scope: (&'static str, &'static str),

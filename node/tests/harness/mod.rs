@@ -98,7 +98,7 @@ pub(crate) struct Node {
     pub(crate) iam: Option<String>,
     /// The root access key.
     pub(crate) access_key: String,
-    /// Its secret.
+    /// Secret of the root access key.
     pub(crate) secret_key: String,
     process: Process,
     stopped: Stopped,
@@ -121,9 +121,9 @@ pub(crate) struct Stopped {
 /// A node that would not start.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// Its exit code.
+    /// Exit code of the process.
     pub(crate) code: Option<i32>,
-    /// Its output on stderr.
+    /// Output on stderr.
     pub(crate) said: String,
 }
 
@@ -191,7 +191,7 @@ impl Stopped {
         }
     }
 
-    /// Its folder.
+    /// Folder of the node.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -258,7 +258,7 @@ impl Stopped {
                 );
                 fs::write(&file, text).expect("the folder is writable");
                 command.args(["serve", "--config"]).arg(file);
-                // It need not exist. No flag, which an older build would refuse.
+                // The file need not exist. No flag, which an older build would refuse.
                 command.env("SHERD_LIVE_CONFIG", self.dir.path().join("live.toml"));
             }
         }
@@ -307,7 +307,7 @@ impl Node {
         iam::IamClient::new(endpoint, &self.access_key, &self.secret_key)
     }
 
-    /// Its folder.
+    /// Folder of the node.
     pub(crate) fn dir(&self) -> &Path {
         self.stopped.dir()
     }
@@ -322,7 +322,7 @@ impl Node {
         self.stopped.volumes()
     }
 
-    /// Its log.
+    /// Log of the node.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.stopped.log()).unwrap_or_default()
     }
@@ -332,7 +332,7 @@ impl Node {
         self.stopped.clone()
     }
 
-    /// Its process id.
+    /// Process id of the node.
     pub(crate) fn pid(&self) -> u32 {
         self.process.child.id()
     }
@@ -430,7 +430,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already; then there is nothing to do.
+        // The process may have ended already; then there is nothing to do.
         drop(self.child.kill());
         drop(self.child.wait());
         if thread::panicking() {

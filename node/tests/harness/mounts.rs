@@ -9,7 +9,7 @@ use std::process::Command;
 pub(crate) struct Mounts(Vec<PathBuf>);
 
 impl Mounts {
-    /// One of this size (`640m`) over each folder; nothing where this user must not mount.
+    /// A mount of this size (`640m`) over each folder; `None` where this user must not mount.
     pub(crate) fn new(folders: Vec<PathBuf>, size: &str) -> Option<Self> {
         let mut mounts = Self(Vec::new());
         for folder in folders {

@@ -30,15 +30,15 @@ pub(crate) const NEEDLE_BYTES: usize = 16;
 /// A link's treatment of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// It forwards them.
+    /// Forwards all bytes.
     Open,
-    /// It ends all connections, and those to come.
+    /// Ends all connections, and those to come.
     Cut,
-    /// It keeps back what one side sends.
+    /// Keeps back the bytes of one side.
     Held(Way),
-    /// It keeps back what both send.
+    /// Keeps back the bytes of both sides.
     Silent,
-    /// It forwards them so much later.
+    /// Forwards all bytes after this delay.
     Slow(Duration),
 }
 

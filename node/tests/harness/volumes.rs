@@ -113,7 +113,7 @@ pub(crate) fn flip(files: &[PathBuf], mut pick: impl FnMut(usize) -> usize) -> u
 pub(crate) struct ShardFile {
     /// Where it lies.
     pub(crate) path: PathBuf,
-    /// Which shard of its data it is; the first k carry the data itself.
+    /// Index of the shard; the first k carry the data itself.
     pub(crate) index: u8,
 }
 

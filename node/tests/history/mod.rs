@@ -27,7 +27,7 @@ pub(crate) type State = Option<u64>;
 /// State that an operation found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Found {
-    /// It did not look.
+    /// No look at the state.
     Anything,
     /// Exactly this.
     Is(State),

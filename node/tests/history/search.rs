@@ -70,12 +70,12 @@ fn until(history: &[Operation], moment: u64) -> Vec<Operation> {
     beginning
 }
 
-/// Which operations were put in order.
+/// Operations that were put in order: a bit each.
 type Done = Vec<u64>;
 
 struct Search<'a> {
     operations: &'a [Operation],
-    /// Which of them are writes that did not look, and that no other operation saw.
+    /// Whether an operation is a write that did not look, and that no other operation saw.
     unseen: Vec<bool>,
     visited: HashSet<(Done, State)>,
     /// The furthest node, for the report.

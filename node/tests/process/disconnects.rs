@@ -47,7 +47,7 @@ async fn a_put_that_ends_early_leaves_nothing() {
                 1 => drop(client),
                 _ => {
                     client.half_close().await;
-                    // It may get an error, or find the connection closed; it must not get 200.
+                    // The client may get an error, or find the connection closed; it must not get 200.
                     let head = client.head().await;
                     assert!(head.as_ref().is_none_or(|head| head.status >= 400), "{head:?}");
                 }
@@ -265,7 +265,7 @@ async fn reads_whose_clients_went_away_leave_nothing_under_way() {
     let node = empty().serve("[limits]\nrequests_max = 1\nqueue_max = 1024").start().await;
     let s3 = node.with_bucket().await;
     works(&s3).await;
-    // It holds the only place.
+    // The writer holds the only place.
     let writer = Raw::put(&s3, "writer", STEADY_LEN).await.steady();
     eventually("the place is taken", SOON, async || {
         let under_way = node.metrics().await.get("sherd_s3_requests_in_flight");
@@ -323,7 +323,7 @@ async fn idle_connections_leave_descriptors_to_probes_and_to_volumes() {
     for _ in 0..2 * DESCRIPTORS {
         let address = address.to_owned();
         crowd.spawn(async move {
-            // Those that are not let in wait in the kernel's queue, or before it.
+            // Clients that are not let in wait in the kernel's queue, or before it.
             let _held = TcpStream::connect(address).await;
             std::future::pending::<()>().await;
         });

@@ -12,7 +12,8 @@ use crate::harness::s3::{BUCKET, Failure, outcome};
 use crate::harness::wait::{SOON, eventually};
 use crate::harness::{Node, empty};
 
-/// Of one volume: its log, spare segments and the space held back for deletes take about half.
+/// Size of a volume's filesystem: its log, spare segments and the space held back for deletes take about
+/// half.
 const FILESYSTEM: &str = "640m";
 /// Objects until a volume of that size must be full: far more than fit.
 const OBJECTS_MAX: usize = 2000;

@@ -45,7 +45,7 @@ pub(crate) struct Load {
 pub(crate) struct Plan {
     /// The keys it works on.
     pub(crate) keys: Vec<String>,
-    /// Its requests, each as often as it stands here.
+    /// Requests of the client, each as often as it stands here.
     pub(crate) steps: Vec<Step>,
     /// Whether a failed request fails the test; else it ends the client when it gets no answer.
     pub(crate) all_succeeds: bool,

@@ -17,7 +17,7 @@ use crate::harness::{Node, Stopped, empty, is_optimised};
 const PIECE: usize = 1 << 20;
 /// Most memory of an idle node, in KiB.
 const IDLE_MAX_KIB: u64 = 40 << 10;
-/// Its most memory under any load, in KiB.
+/// Most memory of a node under any load, in KiB.
 const LOADED_MAX_KIB: u64 = 256 << 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,7 +117,7 @@ async fn peak_while<T>(node: &Arc<Node>, work: Pin<Box<impl Future<Output = T>>>
     };
     work.await;
     watch.abort();
-    // It holds the node until it has ended.
+    // The task holds the node until it has ended.
     drop(watch.await);
     peak.load(Ordering::Relaxed)
 }

@@ -12,7 +12,7 @@ pub(crate) struct Head {
 /// A request as it was recorded.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    /// Which connection of the recording it came through.
+    /// Number of the recording's connection that it came through.
     pub(crate) connection: u64,
     /// Nothing where the bytes have no end of a head; all of them are the body then.
     pub(crate) head: Option<Head>,

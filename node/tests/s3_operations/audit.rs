@@ -108,7 +108,7 @@ async fn every_request_has_one_line_with_what_became_of_it() {
     )
     .await;
     assert!(answer.contains("AccessDenied"), "{answer}");
-    // It fails before anything of it is named.
+    // The request fails before anything of it is named.
     assert!(send(&node, "GET /%ff HTTP/1.1").await.contains("InvalidURI"));
 
     let rule = CorsRule::builder().allowed_methods("GET").allowed_origins("https://a.test").build();

@@ -25,7 +25,7 @@ struct Algorithm {
     small: &'static str,
     /// Of the first part of uploads, `some_bytes(PART)`.
     part: &'static str,
-    /// Of both together, part by part.
+    /// Checksum of both parts together, part by part.
     composite: &'static str,
 }
 

@@ -401,7 +401,7 @@ async fn a_body_that_is_no_form_is_refused() {
     let second = "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"b\"\r\n\r\nw\r\n";
     let two = form().behind(format!("{second}--{BOUNDARY}").as_bytes()).v4(None).send().await;
     assert_eq!(two.refusal(), number);
-    // Its content counts as a field.
+    // Content of the file counts as a field.
     let long = text
         .replace("\"file\"", "\"photo\"")
         .replace("\r\n\r\nv\r\n", &format!("\r\n\r\n{}\r\n", "v".repeat(FIELDS_MAX)));

@@ -152,7 +152,7 @@ async fn a_digest_is_checked() {
     put("XUFAKrxLKna5cZ2REBfFkg==").await.unwrap();
 }
 
-/// Its digest is known when its last stripe is written already.
+/// The digest is known when the last stripe is written already.
 #[tokio::test]
 async fn a_large_body_with_a_wrong_digest_leaves_nothing() {
     let (node, client) = a_bucket().await;

@@ -308,7 +308,7 @@ async fn a_policy_is_about_the_users_that_it_named_when_it_was_put() {
     users.delete_user_policy("alice").await;
     assert_eq!(read(&key, "k").await, is(200, ""));
 
-    // It is gone, and a user that is made under its name has nothing of the policy.
+    // The user is gone, and one that is made under its name has nothing of the policy.
     users.delete_key("alice", &key).await;
     users.done("DeleteUser", &[alice]).await;
     assert_eq!(shown().await, of_principal(&id), "by the id that no user has again");

@@ -219,7 +219,7 @@ async fn a_request_in_clear_is_refused_and_silent_clients_keep_no_other_waiting(
 /// Reads that wait for a place when their clients go.
 const READS: usize = 32;
 
-/// Their farewell is a record of TLS before it is the end of a socket's bytes.
+/// The clients' farewell is a record of TLS before it is the end of a socket's bytes.
 #[tokio::test]
 async fn reads_whose_clients_ended_their_tls_are_given_up() {
     let pki = S3Pki::new();
@@ -234,7 +234,7 @@ async fn reads_whose_clients_ended_their_tls_are_given_up() {
     let upload = client.put_object().bucket(BUCKET).key("held").presigned(hour.expect("a valid time")).await;
     let url = upload.expect("signing needs no server").uri().to_owned();
     let (host, path) = url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).expect("a URL");
-    // It holds the one place.
+    // The writer holds the only place.
     let (mut writer, _) = connect(&tls, at).await.expect("a handshake");
     let head = format!("PUT /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {STEADY_LEN}\r\n\r\n");
     writer.write_all(head.as_bytes()).await.expect("it reads");

@@ -8,7 +8,7 @@ use super::*;
 
 /// An id as a bucket with versioning would have.
 const UNKNOWN: &str = "0000018bcfe568000f1e2d3c4b5a6978";
-/// One of AWS's.
+/// An id in AWS's form.
 const FOREIGN: &str = "3sL4kqtJlcpXroDTDmJrmSpXd3dIbrHY";
 
 /// How each operation that takes a version of an object refuses this one.

@@ -1,4 +1,4 @@
-//! Which requests are let in, and for which operations.
+//! Requests that are let in, and for which operations.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

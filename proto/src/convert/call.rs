@@ -76,7 +76,7 @@ pub struct CallHeader {
     pub number: u64,
     /// How many milliseconds its caller waits.
     pub timeout_ms: u32,
-    /// Which volume is called.
+    /// Address of the called volume.
     pub to: Option<Addressed>,
 }
 

@@ -49,22 +49,22 @@ pub trait Wire: Sized {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {fault}")]
 pub struct ConvertError {
-    /// Which field.
+    /// Name of the field.
     pub field: &'static str,
-    /// Its fault.
+    /// Fault of the field.
     pub fault: FieldFault,
 }
 
 /// The fault of a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldFault {
-    /// It is absent, or of a kind that this version does not have.
+    /// Absent, or of a kind that this version does not have.
     #[error("missing")]
     Missing,
-    /// It is not of the form that it must have.
+    /// Not of the form that it must have.
     #[error("malformed")]
     Malformed,
-    /// It has another number of bytes than it must.
+    /// Not of the length that it must have.
     #[error("{bytes} bytes instead of {expected}")]
     Length {
         /// How many it has.

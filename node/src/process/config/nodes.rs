@@ -1,4 +1,4 @@
-//! Which nodes store together, and which of them this one is.
+//! Nodes that store together, and the one among them that this process is.
 //!
 //! Table `[cluster]` is the same on every node but for `node`, `cert` and `key`. The order of the nodes
 //! counts (the first one forms the cluster), their addresses may change, and several nodes need

@@ -33,7 +33,7 @@ const IMPATIENT_OF: usize = 10;
 /// Whether requests are sent to a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// They are.
+    /// All clients are served.
     Serves,
     /// Some are, and get no answer as long as it stands still.
     StandsStill,

@@ -21,11 +21,11 @@ pub(super) const KEPT_BACK: Duration = Duration::from_millis(300);
 /// A loss of a volume's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Loss {
-    /// It is emptied.
+    /// Emptied.
     Wiped,
-    /// It is as it was in an earlier round.
+    /// Rolled back to an earlier round.
     RolledBack,
-    /// Bits of its log and shards are others.
+    /// Flipped bits in the log and the shards.
     Rotten,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Trouble {
     StandsStill(usize),
     /// SIGSTOP while accepts of its own are under way to others, which get them long after.
     SleepsBetweenAccepts(usize),
-    /// Its filesystem has no room.
+    /// Filesystem without room.
     Full(usize),
     /// The link that one node dials another over.
     Link(usize, usize, Link),
@@ -121,7 +121,7 @@ impl Planner {
         events.iter().any(|event| event.trouble == Trouble::Killed(node))
     }
 
-    /// Which volume loses what in this round.
+    /// The volume that loses data in this round, and its loss.
     fn loss(&mut self) -> (usize, Loss) {
         if let Some(rotten) = self.rotten.take() {
             self.copied.remove(&rotten);

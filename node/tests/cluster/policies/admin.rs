@@ -40,7 +40,7 @@ enum Change {
     Group(Option<Document>),
     Member(usize, bool),
     Attached(usize, bool),
-    /// Which document the managed policy has.
+    /// Document of the managed policy.
     Managed(Document),
     Active(usize, bool),
     Bucket(Option<BucketDocument>),

@@ -27,7 +27,7 @@ pub(super) struct Client {
 pub(super) struct Clients(Vec<Client>);
 
 impl Clients {
-    /// Those of a cluster: users with these keys, root, and one without a signature.
+    /// Clients of a cluster: users with these keys, root, and one without a signature.
     pub(super) fn of(cluster: &TestCluster, keys: &[AccessKey]) -> Self {
         let client = |number: usize| {
             let through = cluster.running().map(|node| match number {

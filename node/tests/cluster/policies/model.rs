@@ -79,7 +79,7 @@ pub(super) enum Ask {
 /// An answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It was done.
+    /// Done.
     Done,
     /// NoSuchKey.
     Absent,
@@ -87,7 +87,7 @@ pub(super) enum Answer {
     Denied,
     /// InvalidAccessKeyId.
     UnknownKey,
-    /// Which keys of a batch were deleted; the others are AccessDenied.
+    /// Keys of a batch that were deleted; the others are AccessDenied.
     Erased([bool; 2]),
 }
 
@@ -151,7 +151,7 @@ impl Document {
         format!(r#"{{"Version":"2012-10-17","Statement":[{statements}]}}"#)
     }
 
-    /// Its word on a right of a user.
+    /// The document's word on a right of a user.
     fn word(self, user: usize, right: &Right) -> Option<Word> {
         let is_own = |key: &str| key.starts_with(&own(user, ""));
         let allowed = match (self, right) {
@@ -200,7 +200,7 @@ impl BucketDocument {
         format!(r#"{{"Version":"2012-10-17","Statement":[{statements}]}}"#)
     }
 
-    /// Its word on a right of a client.
+    /// The document's word on a right of a client.
     fn word(self, client: usize, right: &Right) -> Option<Word> {
         let is_own = |key: &str| key.starts_with("own/");
         let allowed = match (self, right) {
@@ -270,7 +270,7 @@ impl Rules {
         }
     }
 
-    /// Those in force when the story begins: users with each kind of policy, and some with two.
+    /// Documents in force when the story begins: users with each kind of policy, and some with two.
     pub(super) fn first() -> Self {
         let own = [Document::ReadOwn, Document::WriteOwn, Document::KeepAll, Document::NotTheTeam];
         Self {
