@@ -285,8 +285,8 @@ impl<T> CallTable<T> {
         self.len() == 0
     }
 
-    /// Notes the task that looks at the entries. Called before the look: an entry that is woken during it wakes
-    /// the task again.
+    /// Notes the task that looks at the entries. Called before the look: an entry that is woken during it
+    /// wakes the task again.
     fn register(&self, context: &Context<'_>) {
         self.wakes.task.register(context.waker());
     }

@@ -165,8 +165,8 @@ impl VolumeFollower {
         )
     }
 
-    /// Loads the recorded damage of a volume: shards whose rebuild was cut short, and the entries of the logs.
-    /// Unrecorded damage is found by [`Self::bring_up_to_date`].
+    /// Loads the recorded damage of a volume: shards whose rebuild was cut short, and the entries of the
+    /// logs. Unrecorded damage is found by [`Self::bring_up_to_date`].
     pub(crate) async fn load_known_damage(&self, volume: VolumeId) -> bool {
         let Some(set) = self.deps.set_with(volume) else { return false };
         match self.progress.read(volume).await {
