@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-/// Access keys that are looked up at one time which are not remembered and were never good here: more than
-/// clients with new keys need, and a quarter of the connections of IAM.
-pub(crate) const KEYS_MAX: usize = 64;
+/// Access keys that S3 looks up at one time which are not remembered and were never good here. Requests with
+/// further ones wait: a lookup takes milliseconds, and all clients of a node that starts have such keys.
+pub(crate) const S3_KEYS_MAX: usize = 32;
+/// Access keys that IAM looks up at one time which are not remembered and were never good here: a quarter of
+/// its connections.
+pub(crate) const IAM_KEYS_MAX: usize = 64;
 /// Registers of buckets that are read at one time for cross-origin and anonymous requests: more than browsers
 /// need for buckets of which no view is remembered.
 pub(crate) const S3_BUCKETS_MAX: usize = 32;

@@ -22,7 +22,7 @@ pub(crate) const REQUESTS_MAX: usize = 64;
 pub(crate) const SHORT_BODY_BYTES_MAX: u64 = 64 << 10;
 /// Connections that requests which are not proven hold at one time, while more of them arrive.
 pub const UNPROVEN_MAX: usize =
-    UnprovenWork::IamShortBodies.max() + UnprovenWork::IamLongBodies.max() + UnprovenWork::Keys.max();
+    UnprovenWork::IamShortBodies.max() + UnprovenWork::IamLongBodies.max() + UnprovenWork::IamKeys.max();
 /// How long a proven request waits for its turn before it is refused.
 pub(crate) const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a client may take for a body beside the time by its bytes: it comes with its head.

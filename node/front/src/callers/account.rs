@@ -3,22 +3,22 @@
 //!
 //! Root's key costs no look-up. That of a user is remembered for at most two seconds, in which it takes no
 //! wait and no allocation; a key that cannot be read now is refused with 503, never as an unknown one. No
-//! signature is verified before: of keys that were never good here, few are looked up at one time, for S3 and
-//! IAM together, so that a flood of made-up ones leaves the registers to the others.
+//! signature is verified before: of keys that were never good here, few are looked up at one time, so that a
+//! flood of made-up ones leaves the registers to the others. S3 and IAM have a bound each, so that users can
+//! be changed while S3 is overloaded.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use futures::future::{self, Either};
-use parking_lot::Mutex;
 use sherd_signature::Secret;
 use sherd_signature::error::KeysUnavailable;
 use sherd_store::iam::{Iam, IamReadError, KeyView};
 
 use super::root_keys::RootKeys;
 use super::{AccessKey, Credential, Credentials, KeyLookup};
-use crate::unproven::lane::{UnprovenLane, UnprovenPlace};
+use crate::unproven::lane::UnprovenLane;
+use crate::unproven::turns::UnprovenTurns;
 use crate::unproven::{UnprovenCrowd, UnprovenWork};
 
 /// The access keys of root and of the users.
@@ -29,53 +29,53 @@ pub struct AccountCredentials {
     look_ups: KeyLookUps,
 }
 
-/// Look-ups of keys that may be made up.
+/// The bound on look-ups of keys that may be made up.
 #[derive(Debug)]
-struct KeyLookUps {
-    lane: UnprovenLane,
-    /// The places of the keys that are looked up. Requests with one key share its place: of a client whose
-    /// many connections bring a key that is new here, none gives way to another.
-    places: Mutex<HashMap<Box<str>, Weak<UnprovenPlace>>>,
+enum KeyLookUps {
+    /// The next one waits: of the many clients of S3, whose keys are all new to a node that starts, none is
+    /// refused for another.
+    Turns(UnprovenTurns),
+    /// The slowest one gives way.
+    Lane(UnprovenLane),
 }
 
 impl KeyLookUps {
-    fn new() -> Self {
-        Self { lane: UnprovenLane::new(UnprovenWork::Keys), places: Mutex::default() }
-    }
-
     /// Looks up a key that a request from an address names, which was not good before.
     async fn look_up<T>(
         &self,
-        access_key: &str,
         from: IpAddr,
         look_up: impl Future<Output = Result<T, IamReadError>>,
     ) -> Result<T, KeysUnavailable> {
-        let place = self.place(access_key, from).await.map_err(|UnprovenCrowd| KeysUnavailable::Crowded)?;
+        let crowded = |UnprovenCrowd| KeysUnavailable::Crowded;
+        let (_turn, place) = match self {
+            Self::Turns(turns) => (Some(turns.enter().await.map_err(crowded)?), None),
+            Self::Lane(lane) => (None, Some(lane.enter(from).await.map_err(crowded)?)),
+        };
+        let lost = async {
+            match &place {
+                Some(place) => place.lost().await,
+                None => future::pending().await,
+            }
+        };
         // Cancel-safe: others that wait for the same look-up go on.
         tokio::select! {
             biased;
             found = look_up => found.map_err(unavailable),
-            () = place.lost() => Err(KeysUnavailable::Crowded),
+            () = lost => Err(KeysUnavailable::Crowded),
         }
-    }
-
-    async fn place(&self, access_key: &str, from: IpAddr) -> Result<Arc<UnprovenPlace>, UnprovenCrowd> {
-        let shared = self.places.lock().get(access_key).and_then(Weak::upgrade);
-        if let Some(place) = shared.filter(|place| !place.is_lost()) {
-            return Ok(place);
-        }
-        let place = Arc::new(self.lane.enter(from).await?);
-        let mut places = self.places.lock();
-        places.retain(|_, place| place.strong_count() > 0);
-        places.insert(access_key.into(), Arc::downgrade(&place));
-        Ok(place)
     }
 }
 
 impl AccountCredentials {
-    /// Of root's keys and those that the store keeps.
-    pub fn new(root: RootKeys, iam: Iam) -> Self {
-        Self { root, iam, look_ups: KeyLookUps::new() }
+    /// The keys as S3 looks them up: root's, and those that the store keeps.
+    pub const fn of_s3(root: RootKeys, iam: Iam) -> Self {
+        let look_ups = KeyLookUps::Turns(UnprovenTurns::new(UnprovenWork::S3Keys));
+        Self { root, iam, look_ups }
+    }
+
+    /// The keys as IAM looks them up.
+    pub fn of_iam(root: RootKeys, iam: Iam) -> Self {
+        Self { root, iam, look_ups: KeyLookUps::Lane(UnprovenLane::new(UnprovenWork::IamKeys)) }
     }
 }
 
@@ -87,11 +87,11 @@ impl Credentials for AccountCredentials {
         match self.iam.remembered_key(access_key) {
             Some(found) => Either::Left(future::ready(Ok(found.view().map(Credential::from)))),
             None => Either::Right(Box::pin(async move {
-                let look_up = self.iam.look_up_key(access_key);
+                let look_up = Box::pin(self.iam.look_up_key(access_key));
                 let found = if self.iam.was_good(access_key) {
                     look_up.await.map_err(unavailable)?
                 } else {
-                    self.look_ups.look_up(access_key, from, look_up).await?
+                    self.look_ups.look_up(from, look_up).await?
                 };
                 Ok(found.map(Credential::from))
             })),
@@ -137,35 +137,47 @@ mod tests {
     const FLOOD: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
     const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
+    fn of_s3() -> KeyLookUps {
+        KeyLookUps::Turns(UnprovenTurns::new(UnprovenWork::S3Keys))
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn of_keys_that_were_never_good_few_are_looked_up_at_one_time() {
-        let keys = KeyLookUps::new();
-        let ids: Vec<_> = (0..UnprovenWork::Keys.max()).map(|number| number.to_string()).collect();
-        let made_up = |id| Box::pin(keys.look_up(id, FLOOD, future::pending::<Result<(), _>>()));
-        let mut reads: Vec<_> = ids.iter().map(|id| made_up(id.as_str())).collect();
+    async fn of_new_keys_s3_looks_few_up_at_one_time_and_lets_the_next_wait() {
+        let keys = of_s3();
+        let read = || Box::pin(keys.look_up(FLOOD, future::pending::<Result<(), _>>()));
+        let mut reads: Vec<_> = (0..UnprovenWork::S3Keys.max()).map(|_| read()).collect();
+        assert!(reads.iter_mut().all(|read| read.now_or_never().is_none()));
+        let found = async || Ok("found");
+        assert_eq!(keys.look_up(OTHER, found()).await, Err(KeysUnavailable::Crowded), "all stand still");
+        let mut next = Box::pin(keys.look_up(OTHER, found()));
+        assert!(futures::poll!(&mut next).is_pending());
+        // The client of one of them is gone.
+        reads.pop();
+        assert_eq!(next.await, Ok("found"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_of_new_keys_of_s3_is_looked_up_whole() {
+        let keys = of_s3();
+        let look_up = || async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            Ok("found")
+        };
+        let burst = future::join_all((0..300).map(|_| keys.look_up(OTHER, look_up()))).await;
+        assert!(burst.iter().all(|found| *found == Ok("found")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_new_keys_of_iam_the_oldest_of_a_flood_gives_way() {
+        let keys = KeyLookUps::Lane(UnprovenLane::new(UnprovenWork::IamKeys));
+        let made_up = || Box::pin(keys.look_up(FLOOD, future::pending::<Result<(), _>>()));
+        let mut reads: Vec<_> = (0..UnprovenWork::IamKeys.max()).map(|_| made_up()).collect();
         for read in &mut reads {
             assert!(futures::poll!(read).is_pending());
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        assert_eq!(keys.look_up("new", OTHER, async { Ok("found") }).await, Ok("found"));
-        // The oldest one of the flood gave way.
+        assert_eq!(keys.look_up(OTHER, async { Ok("found") }).await, Ok("found"));
         assert_eq!(reads.remove(0).await, Err(KeysUnavailable::Crowded));
         assert!(reads.iter_mut().all(|read| read.now_or_never().is_none()));
-        assert!(futures::poll!(made_up("0")).is_pending(), "a place that is lost is shared no more");
-        assert_eq!(keys.look_up("new", OTHER, async { Ok("found") }).await, Ok("found"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn requests_with_one_key_share_its_place() {
-        let keys = KeyLookUps::new();
-        let read = || Box::pin(keys.look_up("new", OTHER, future::pending::<Result<(), _>>()));
-        let mut reads: Vec<_> = (0..10 * UnprovenWork::Keys.max()).map(|_| read()).collect();
-        for _ in 0..2 {
-            assert!(reads.iter_mut().all(|read| read.now_or_never().is_none()));
-        }
-        assert_eq!(keys.places.lock().len(), 1);
-        drop(reads);
-        assert_eq!(keys.look_up("next", OTHER, async { Ok("found") }).await, Ok("found"));
-        assert!(!keys.places.lock().contains_key("new"));
     }
 }

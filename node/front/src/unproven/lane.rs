@@ -140,11 +140,6 @@ impl UnprovenPlace {
         self.lost.cancelled().await;
     }
 
-    /// Whether another one has this place.
-    pub fn is_lost(&self) -> bool {
-        self.lost.is_cancelled()
-    }
-
     /// Counts bytes of the sender.
     pub fn moved(&self, bytes: usize) {
         if let Some(arrival) = self.lane.0.members.lock().arriving.get_mut(&self.number) {

@@ -1,4 +1,4 @@
-//! Turns of work that is short and takes nothing more from its sender: look-ups of buckets.
+//! Turns of work that is short and takes nothing more from its sender: look-ups of keys and buckets.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;

@@ -4,7 +4,7 @@
 //! actions of a request -> rights of its caller in the bucket -> decision by facts (`facts`)
 //!     (`sherd_front::decision`) -> AccessDenied as AWS words it (`sherd_front::denial`)
 //! ```
-//! The protocol layer asks once a request is named, before its body (`protocol/authorize.rs`). A decision by
+//! The protocol layer asks once a request is named, before its body (`protocol/judge.rs`). A decision by
 //! the object's tags, or by the document, is taken where those are read, for callers alone whose policies
 //! name them.
 

@@ -12,7 +12,6 @@ use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use sherd_front::audit::ErrorCode;
-use sherd_front::callers::Credentials;
 use sherd_front::callers::account::AccountCredentials;
 use sherd_front::callers::root_keys::RootKeys;
 use tokio_util::sync::CancellationToken;
@@ -130,9 +129,8 @@ pub async fn open(
             observed.observe(&metrics, &shown.moment().report);
         }
     });
-    let keys: Arc<dyn Credentials> = Arc::new(AccountCredentials::new(root.keys(), store.iam().clone()));
-    let iam = query_api(config, root.keys(), Arc::clone(&keys), &store, &clock, &rng);
-    let protocol = protocol(config, keys, &store, clock, rng.as_ref());
+    let iam = query_api(config, root.keys(), &store, &clock, &rng);
+    let protocol = protocol(config, root.keys(), &store, clock, rng.as_ref());
     let (tuned, bodies) = (store.clone(), protocol.clone());
     live.on_change(move |hot| {
         tuned.tune(tuning(hot.upkeep));
@@ -234,11 +232,12 @@ fn tuning(upkeep: config::Upkeep) -> UpkeepTuning {
 /// Puts the protocol, as a configuration wants it, before a store.
 pub fn protocol(
     config: &Config,
-    credentials: Arc<dyn Credentials>,
+    root: RootKeys,
     store: &Store,
     clock: Arc<dyn Clock>,
     rng: &dyn Rng,
 ) -> Protocol {
+    let credentials = Arc::new(AccountCredentials::of_s3(root, store.iam().clone()));
     let limits = protocol::Limits { body_idle: config.limits.stall_timeout, ..protocol::Limits::default() };
     let protocol = protocol::Config {
         region: config.region.clone(),
@@ -257,12 +256,12 @@ pub fn protocol(
 fn query_api(
     config: &Config,
     root: RootKeys,
-    credentials: Arc<dyn Credentials>,
     store: &Store,
     clock: &Arc<dyn Clock>,
     rng: &Arc<dyn Rng>,
 ) -> QueryApi {
     let (iam, region) = (store.iam().clone(), config.region.clone());
+    let credentials = Arc::new(AccountCredentials::of_iam(root.clone(), iam.clone()));
     let (clock, rng) = (Arc::clone(clock), Arc::clone(rng));
     QueryApi::new(QueryApiConfig { iam, root, credentials, region, clock, rng })
 }
