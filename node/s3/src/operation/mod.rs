@@ -1,4 +1,4 @@
-//! The operations of S3: the one table of them ([`table`]), the row of a request ([`route`]), and the seam at
+//! The operations of S3: the one table of them (`table`), the row of a request ([`route`]), and the seam at
 //! which they are run.
 
 pub mod route;
