@@ -1,6 +1,6 @@
 //! The state that every operation works on.
 
-use crate::protocol::acl::UnsupportedAcl;
+use crate::head::acl::UnsupportedAcl;
 use sherd_store::iam::Iam;
 use sherd_store::object::Objects;
 

@@ -1,41 +1,47 @@
-//! The S3 surface: from an HTTP request to a call on the store, and back.
+//! The S3 surface: from an HTTP request to a call on the store, and back. Its floors, from the roof down:
 //!
-//! A request passes `protocol` (limits, address, signature, body), is named by the one table in `operation`,
-//! and is run by the table's handler, which reads it as a `request` and writes an `answer`. The crate
-//! `front` verifies the caller, `access` decides whether they may. s3s gives the types of documents, their
-//! XML, and the type of an answer's body.
+//! ```text
+//! service     the pipeline: address -> prove -> judge -> take in -> run -> respond
+//! operation   the one table of operations, and the row of a request
+//! multipart   handlers of uploads in parts, a file each
+//! object      handlers of objects
+//! bucket      handlers of buckets and of the account
+//! gateway     the state that they work on
+//! request     a request as a handler reads it
+//! access      the rights of its caller
+//! error       the store's errors as S3 words them
+//! head        the columns of an operation's row, and each group of headers as a type
+//! answer      documents, headers and bytes of an answer, and its failure
+//! wire        addresses, codes, refusals, XML, frames, forms
+//! ```
+//! The crate `front` verifies the caller and decides whether they may. s3s gives the types of documents,
+//! their XML, and the type of an answer's body.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod access;
 pub mod answer;
+mod bucket;
+pub mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-pub mod protocol;
-
-mod body;
-pub mod error;
 mod gateway;
-mod head;
-mod header;
-mod location;
-pub mod names;
-pub mod operation;
-mod owner;
-pub mod request;
-#[cfg(test)]
-mod surface;
-
-mod bucket;
+pub mod head;
 mod multipart;
 mod object;
+pub mod operation;
+pub mod request;
+pub mod service;
+#[cfg(test)]
+mod surface;
+pub mod wire;
 
 use std::sync::Arc;
 
 use sherd_core::env::Clock;
 use sherd_front::callers::Credentials;
 
-use protocol::{Config, Protocol};
+use service::{Config, Protocol};
 use sherd_store::iam::Iam;
 use sherd_store::object::Objects;
 

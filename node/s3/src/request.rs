@@ -11,13 +11,13 @@ use sherd_core::register::call::ClientCall;
 use sherd_front::source::Source;
 use sherd_signature::query::Query;
 
-use super::access::Access;
-use super::names::NamedVersion;
-use super::protocol::checksum::{self, DeclaredChecksum};
-use super::protocol::context::{RequestId, Trailers};
-use super::protocol::form::request::FormRequest;
-use super::protocol::query::parsed;
-use super::protocol::refusal::Refusal;
+use crate::access::Access;
+use crate::head::names::NamedVersion;
+use crate::wire::checksum::{self, DeclaredChecksum};
+use crate::wire::context::{RequestId, Trailers};
+use crate::wire::form::request::FormRequest;
+use crate::wire::query::parsed;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::{
     BodyStream, BucketRef, ExpectedChecksum, LookupError, ObjectName, Upload, UploadBody,
 };

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use super::body_place::{BodyPlace, ClientWaits, ConnectionPace};
 use super::exchange::Exchange;
 use crate::server::limits::HEAD_READ_BYTES;
-use sherd_s3::protocol::body::{BodyGaveWay, TransportError};
+use sherd_s3::wire::body::{BodyGaveWay, TransportError};
 use sherd_store::observe::trace::{self, Phase};
 
 /// The state of the bodies of a connection's requests. Clones share it.

@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::Request;
 use http_body_util::Full;
 use sha1::Sha1;
-use sherd_s3::protocol::Limits;
+use sherd_s3::service::Limits;
 use sherd_store::observe::metrics::ApiName;
 
 use crate::memory::Memory;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use sherd_core::record::ChecksumAlgorithm;
-use sherd_s3::protocol::{Limits, checksum};
+use sherd_s3::{service::Limits, wire::checksum};
 
 use crate::wire::{Asking, EMPTY, Server, TestClock, small_limits, unsigned_frames};
 

@@ -1,7 +1,7 @@
 //! Cross-origin requests: which answers say that a page of another origin may read them, and preflights.
 
 use sherd_core::config::cors::{Cors, CorsMethod, CorsRule};
-use sherd_s3::protocol::Limits;
+use sherd_s3::service::Limits;
 
 use crate::memory::Memory;
 use crate::wire::{Answer, Asking, Server, TestClock, protocol, small_limits};

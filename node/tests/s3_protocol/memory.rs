@@ -24,13 +24,13 @@ use sherd_core::record::{Entries, Tag};
 use tokio::sync::watch;
 
 use crate::record::Recording;
+use sherd_s3::answer::Outcome;
 use sherd_s3::answer::{self, Response};
-use sherd_s3::error::Outcome;
 use sherd_s3::operation::{AccountBlockLookup, BucketLookup, Operation, Operations};
-use sherd_s3::protocol::checksum::DeclaredChecksum;
-use sherd_s3::protocol::code::Code;
-use sherd_s3::protocol::refusal::Refusal;
 use sherd_s3::request::{Payload, Request, RequestBody};
+use sherd_s3::wire::checksum::DeclaredChecksum;
+use sherd_s3::wire::code::Code;
+use sherd_s3::wire::refusal::Refusal;
 use sherd_store::object::{self as store, BucketRef, BucketView, LookupError, MissingResource, ObjectName};
 
 /// An object as it arrived.

@@ -10,11 +10,11 @@ use sherd_core::id::ObjectKey;
 use sherd_core::record::Tag;
 use sherd_front::callers::{AccessKey, Credential, Credentials, KeyLookup};
 use sherd_policy::{Identity, Policy, PolicyForm, UserIdentity};
+use sherd_s3::answer::Outcome;
 use sherd_s3::answer::Response;
-use sherd_s3::error::Outcome;
 use sherd_s3::operation::{AccountBlockLookup, BucketLookup, Operation, Operations};
-use sherd_s3::protocol::Limits;
 use sherd_s3::request::Request;
+use sherd_s3::service::Limits;
 use sherd_signature::Secret;
 use sherd_store::object::{self as store, ObjectName};
 

@@ -8,7 +8,7 @@ use aws_sdk_s3::presigning::PresigningConfig;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, Delete, ObjectIdentifier};
 use aws_sdk_s3::{Client, Config};
-use sherd_s3::protocol::Limits;
+use sherd_s3::service::Limits;
 
 use crate::wire::{ACCESS_KEY, SECRET, Server, TestClock};
 

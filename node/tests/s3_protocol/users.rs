@@ -9,7 +9,7 @@ use sherd_core::config::policy::BucketPolicy;
 use sherd_core::record::ChecksumAlgorithm;
 use sherd_front::callers::{AccessKey, Credential, StaticCredentials};
 use sherd_policy::{Identity, Policy, PolicyForm, UserIdentity};
-use sherd_s3::protocol::{Limits, checksum};
+use sherd_s3::{service::Limits, wire::checksum};
 use sherd_signature::Secret;
 
 use crate::memory::Memory;

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use sherd_core::env::Clock;
 use sherd_front::callers::{Credentials, StaticCredentials};
 use sherd_s3::operation::Operations;
-use sherd_s3::protocol::{Config, Limits, Protocol, UnsupportedAcl};
+use sherd_s3::service::{Config, Limits, Protocol, UnsupportedAcl};
 use sherd_signature::Secret;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

@@ -8,7 +8,7 @@
 use sherd_store::object::Error;
 
 use super::limits::JUDGEMENTS_MAX;
-use crate::error::{Failure, Outcome};
+use crate::answer::{Failure, Outcome};
 
 /// Runs what reads tags, decides by them and then asks the store for a version that has them. It is run again
 /// where the version has others by then.

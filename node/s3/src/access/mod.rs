@@ -4,7 +4,7 @@
 //! actions of a request -> rights of its caller in the bucket -> decision by facts (`facts`)
 //!     (`sherd_front::decision`) -> AccessDenied as AWS words it (`sherd_front::denial`)
 //! ```
-//! The protocol layer asks once a request is named, before its body (`protocol/judge.rs`). A decision by
+//! The pipeline asks once a request is named, before its body (`service/judge.rs`). A decision by
 //! the object's tags, or by the document, is taken where those are read, for callers alone whose policies
 //! name them.
 
@@ -26,8 +26,8 @@ use sherd_front::source::Source;
 use sherd_policy::{Identity, KeyName, Resource};
 use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
 
-use super::protocol::code::Code;
-use super::protocol::refusal::Refusal;
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 
 use facts::{FactKinds, Facts, RequestFacts};
 use limits::ACTIONS_MAX;

@@ -9,13 +9,13 @@ use s3s::dto::PublicAccessBlockConfiguration;
 use s3s::xml::{SerResult, Serialize, Serializer};
 
 use super::public_access::{self, GivenBlock};
+use crate::answer::Outcome;
 use crate::answer::{self, Response};
-use crate::error::Outcome;
 use crate::gateway::Gateway;
-use crate::header::document;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::head::document;
 use crate::request::Request;
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 
 /// The namespace of S3 Control's documents.
 const NAMESPACE: &str = "http://awss3control.amazonaws.com/doc/2018-08-20/";

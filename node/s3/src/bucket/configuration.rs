@@ -11,13 +11,14 @@ use s3s::dto::{
     GetObjectAclOutput, Payer,
 };
 
+use crate::answer::Outcome;
 use crate::answer::{self, Response};
-use crate::error::{Outcome, not_configured};
+use crate::error::not_configured;
 use crate::gateway::Gateway;
-use crate::owner;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::head::owner;
 use crate::request::Request;
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::{ReadConditions, ReadRequest, Span};
 
 /// Writes the operations whose answer for "none" is an error: where it is said of a bucket that exists.

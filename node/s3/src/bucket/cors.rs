@@ -1,5 +1,5 @@
 //! A bucket's cross-origin rules: those that PutBucketCors may store, and how they are shown again. Requests
-//! are judged by them in `protocol/cors`.
+//! are judged by them in `service/cors`.
 
 use http::{HeaderMap, StatusCode};
 use s3s::dto::{CORSRule, GetBucketCorsOutput};
@@ -8,14 +8,15 @@ use sherd_core::config::ConfigKind;
 use sherd_core::config::cors::{Cors, CorsMethod, CorsRule};
 use sherd_core::limits::{CORS_ID_CHARS_MAX, CORS_RULES_MAX};
 
+use crate::answer::Outcome;
 use crate::answer::{self, Response};
-use crate::error::{Outcome, not_configured};
+use crate::error::not_configured;
 use crate::gateway::Gateway;
-use crate::header::document;
-use crate::names;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::head::document;
+use crate::head::names;
 use crate::request::Request;
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::Error;
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {

@@ -6,12 +6,16 @@
 
 use s3s::dto::{ListObjectsOutput, ListObjectsV2Output, Object, ObjectStorageClass};
 
+use crate::answer::Outcome;
+use crate::answer::body;
 use crate::answer::{self, Response};
 use crate::bucket::listing::{KeyEncoding, ListingQuery, Page, PageEntry};
 use crate::bucket::token::{self, ListingKind};
-use crate::error::Outcome;
+use crate::gateway::Gateway;
+use crate::head::checksum;
+use crate::head::owner;
+use crate::head::timestamp;
 use crate::request::Request;
-use crate::{body, gateway::Gateway, header::checksum, header::timestamp, owner};
 use sherd_store::object::ListEntry;
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {

@@ -5,13 +5,18 @@
 
 use s3s::dto::{ListObjectVersionsOutput, ObjectVersion, ObjectVersionStorageClass};
 
+use crate::answer::Outcome;
+use crate::answer::body;
 use crate::answer::{self, Response};
 use crate::bucket::listing::{KeyEncoding, ListingQuery, Page, PageEntry};
-use crate::error::Outcome;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::gateway::Gateway;
+use crate::head::checksum;
+use crate::head::names;
+use crate::head::owner;
+use crate::head::timestamp;
 use crate::request::Request;
-use crate::{body, gateway::Gateway, header::checksum, header::timestamp, names, owner};
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::ListEntry;
 
 /// The id of every version.

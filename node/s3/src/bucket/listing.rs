@@ -5,11 +5,12 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::dto::{CommonPrefix, EncodingType};
 use sherd_core::limits::LIST_KEYS_MAX;
+use sherd_core::limits::PARTS_MAX;
 
-use crate::error::Outcome;
+use crate::answer::Outcome;
 use crate::gateway::Gateway;
-use crate::protocol::refusal::Refusal;
 use crate::request::Request;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::{BucketRef, ListPage, ListRequest};
 
 /// The characters that `encoding-type=url` leaves as they are.
@@ -164,10 +165,20 @@ impl<T> Page<T> {
     }
 }
 
+/// The number behind which a page begins; 0 is before them all, and behind the last is nothing.
+pub(crate) fn part_marker(marker: i32) -> Result<u16, Refusal> {
+    u32::try_from(marker)
+        .map(|marker| u16::try_from(marker).map_or(PARTS_MAX, |marker| marker.min(PARTS_MAX)))
+        .map_err(|_| {
+            let message = "Argument part-number-marker must be an integer between 0 and 2147483647";
+            Refusal::bad_argument(message, "part-number-marker", &marker.to_string())
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::code::Code;
+    use crate::wire::code::Code;
 
     #[test]
     fn pages_have_a_thousand_entries_at_most() {

@@ -28,15 +28,18 @@ use s3s::dto::{
 use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
 
 use crate::access::facts::{DocumentFacts, Facts};
+use crate::answer::Outcome;
 use crate::answer::{self, NAMESPACE, Response};
 use crate::bucket::limits::{BUCKETS_AT_ONCE, BUCKETS_MAX};
 use crate::bucket::token::ListingKind;
-use crate::error::Outcome;
-use crate::header::{document, timestamp, typed};
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::gateway::Gateway;
+use crate::gateway::REGION_DEFAULT;
+use crate::head::names;
+use crate::head::owner;
+use crate::head::{document, timestamp, typed};
 use crate::request::Request;
-use crate::{gateway::Gateway, gateway::REGION_DEFAULT, names, owner};
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_policy::Resource;
 use sherd_store::object::{BucketInfo, BucketPage, Error, NewBucket};

@@ -5,13 +5,14 @@ use http::{HeaderMap, StatusCode};
 use s3s::dto::{self, ObjectOwnership, OwnershipControlsRule};
 use sherd_core::config::ownership::OwnershipControls;
 
+use crate::answer::Outcome;
 use crate::answer::{self, Response};
-use crate::error::{Outcome, not_configured};
+use crate::error::not_configured;
 use crate::gateway::Gateway;
-use crate::header::document;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::head::document;
 use crate::request::Request;
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::Error;
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {

@@ -15,12 +15,13 @@ use sherd_core::iam::UserRecord;
 use sherd_core::limits::BUCKET_POLICY_BYTES_MAX;
 use sherd_policy::{MalformedPolicy, Policy, PolicyForm};
 
+use crate::answer::Outcome;
 use crate::answer::{self, Response};
-use crate::error::{Outcome, not_configured};
+use crate::error::not_configured;
 use crate::gateway::Gateway;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
 use crate::request::Request;
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_store::iam::IamError;
 use sherd_store::object::Error;
 

@@ -6,12 +6,13 @@ use s3s::xml::{DeError, DeResult, Deserialize, Deserializer};
 use sherd_core::config::ConfigKind;
 use sherd_core::config::public_access::{PublicAccessBlock, PublicAccessSetting};
 
+use crate::answer::Outcome;
 use crate::answer::{self, Response};
-use crate::error::{Outcome, not_configured};
+use crate::error::not_configured;
 use crate::gateway::Gateway;
-use crate::header::document;
-use crate::protocol::code::Code;
+use crate::head::document;
 use crate::request::Request;
+use crate::wire::code::Code;
 use sherd_store::object::Error;
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -94,7 +95,7 @@ pub(super) fn shown(block: PublicAccessBlock) -> PublicAccessBlockConfiguration 
 #[cfg(any(test, fuzzing))]
 pub(crate) fn read(
     bytes: &[u8],
-) -> Result<(PublicAccessBlock, impl s3s::xml::Serialize), crate::protocol::refusal::Refusal> {
+) -> Result<(PublicAccessBlock, impl s3s::xml::Serialize), crate::wire::refusal::Refusal> {
     let GivenBlock(block) = document::of(bytes)?;
     Ok((block, shown(block)))
 }

@@ -8,15 +8,15 @@ use s3s::dto::{
 };
 use s3s::xml::{DeError, DeResult, Deserialize, DeserializeContent, Deserializer};
 
+use crate::answer::Outcome;
 use crate::answer::{self, NULL, Response, VERSION_ID};
-use crate::error::Outcome;
 use crate::gateway::Gateway;
-use crate::header::document;
-use crate::owner;
-use crate::protocol::acl::{self, UnsupportedAcl};
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::head::acl::{self, UnsupportedAcl};
+use crate::head::document;
+use crate::head::owner;
 use crate::request::{Payload, Request};
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::{ReadConditions, ReadRequest, Span};
 
 pub(crate) async fn put_bucket_acl(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {

@@ -8,13 +8,14 @@ use sherd_policy::Resource;
 
 use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{Access, TAG_RESOURCE};
+use crate::answer::Outcome;
 use crate::answer::{self, Response};
-use crate::error::{Outcome, not_configured};
+use crate::error::not_configured;
 use crate::gateway::Gateway;
-use crate::header::tagging::{self, TagOwner, checked};
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::head::tagging::{self, TagOwner, checked};
 use crate::request::Request;
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let bucket = request.target.bucket_key();

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crc_fast::CrcAlgorithm;
 
-use crate::protocol::refusal::Refusal;
+use crate::wire::refusal::Refusal;
 
 /// Which listing a token belongs to. The numbers stand in tokens that clients hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::protocol::code::Code;
+    use crate::wire::code::Code;
 
     proptest! {
         #[test]

@@ -10,65 +10,19 @@ use http::header::{
 use sherd_core::limits::{PART_BYTES_MIN, PUT_BYTES_MAX};
 use sherd_core::record::Attributes;
 
-use super::head::columns::Copies;
-use super::header::{attributes, tagging, timestamp};
-use super::names;
-use super::protocol::checksum;
-use crate::protocol::code::Code;
-use crate::protocol::context::RequestId;
-use crate::protocol::refusal::Refusal;
-use sherd_store::iam::{IamError, IamReadError};
+use crate::answer::Failure;
+use crate::head::columns::Copies;
+use crate::head::names;
+use crate::head::{attributes, tagging, timestamp};
+use crate::wire::checksum;
+use crate::wire::code::Code;
+use crate::wire::context::RequestId;
+use crate::wire::refusal::Refusal;
 use sherd_store::machine::quantity::Period;
 use sherd_store::object::{BodyError, Error, Invalid, MissingResource, UnavailableReason};
 
 /// Seconds after which a client may try again when the node is overloaded or volumes are missing.
 const RETRY_SECONDS: u16 = 1;
-
-/// An operation failed: in the store, or before it came there.
-#[derive(Debug)]
-pub enum Failure {
-    /// In the store.
-    Store(Error),
-    /// Before: the request asks for what S3 refuses.
-    Request(Refusal),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        Self::Request(refusal)
-    }
-}
-
-impl From<IamReadError> for Failure {
-    fn from(error: IamReadError) -> Self {
-        tracing::error!(%error, "a record of the account cannot be read");
-        Refusal::new(Code::ServiceUnavailable).into()
-    }
-}
-
-impl From<IamError> for Failure {
-    fn from(error: IamError) -> Self {
-        match error {
-            IamError::Read(error) => error.into(),
-            IamError::Write(error) => error.into(),
-            IamError::Busy => Refusal::new(Code::SlowDown).into(),
-            IamError::ConcurrentModification => Refusal::new(Code::OperationAborted).into(),
-            error => {
-                tracing::error!(%error, "a record of the account cannot be changed");
-                Refusal::new(Code::InternalError).into()
-            }
-        }
-    }
-}
-
-/// The result of an operation.
-pub type Outcome<T> = Result<T, Failure>;
 
 /// The form of an error of the store that an operation with a source has.
 fn of_copy(copies: Copies, error: Error) -> Failure {

@@ -9,8 +9,8 @@ use sherd_signature::amz_date::AmzDate;
 use sherd_signature::frames::FrameSigner;
 use sherd_signature::signing_key::SigningKey;
 
-use crate::protocol::aws_chunked::{ChunkedFraming, FramingError, TrailerChecksum, decode};
-use crate::protocol::limits::FRAME_BYTES_MIN;
+use crate::wire::aws_chunked::{ChunkedFraming, FramingError, TrailerChecksum, decode};
+use crate::wire::limits::FRAME_BYTES_MIN;
 
 /// The trailer of a framed body that has one.
 pub(crate) const CHECKSUM: &str = "x-amz-checksum-crc32c:sOO8/Q==";

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use sherd_signature::form_fields::FormFields;
 use sherd_signature::post_policy::PostPolicy;
 
-use crate::protocol::form::FormError;
-use crate::protocol::form::fields as form_fields;
-use crate::protocol::form::parser::Delimiter;
-use crate::protocol::form::prelude::Prelude;
-use crate::protocol::form::request::FormRequest;
+use crate::wire::form::FormError;
+use crate::wire::form::fields as form_fields;
+use crate::wire::form::parser::Delimiter;
+use crate::wire::form::prelude::Prelude;
+use crate::wire::form::request::FormRequest;
 
 /// The boundary of the forms here.
 const BOUNDARY: &[u8] = b"multipart/form-data; boundary=b";

@@ -34,15 +34,16 @@ use sherd_signature::query::Query;
 use sherd_signature::signing_key::SigningKey;
 use sherd_store::object::{self as store, BucketRef, BucketView, ObjectName};
 
+use crate::answer::Outcome;
 use crate::answer::{self, Response};
-use crate::error::Outcome;
-use crate::header::{document, tagging};
+use crate::head::{document, tagging};
+use crate::multipart;
+use crate::object::delete_object;
 use crate::operation::{AccountBlockLookup, BucketLookup, Operation, Operations};
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
-use crate::protocol::{Config, Limits, Protocol, UnsupportedAcl};
 use crate::request::Request;
-use crate::{multipart, object::delete_object};
+use crate::service::{Config, Limits, Protocol, UnsupportedAcl};
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 
 use super::cors::cross_origin;
 use super::public_access::public_access_block;

@@ -20,13 +20,19 @@ use sherd_signature::query::Query;
 
 use crate::bucket::settings::AccessControlList;
 use crate::bucket::token::{self, ListingKind};
+use crate::head::attributes;
+use crate::head::checksum;
+use crate::head::conditions;
+use crate::head::copy_source;
+use crate::head::document;
+use crate::head::if_range;
+use crate::head::names;
+use crate::head::range;
+use crate::head::tagging;
+use crate::head::timestamp;
 use crate::operation::route::route;
-use crate::protocol::address::{Address, Level};
-use crate::protocol::checksum::{ALGORITHMS, of_object};
-use crate::{
-    header::attributes, header::checksum, header::conditions, header::copy_source, header::document,
-    header::if_range, header::range, header::tagging, header::timestamp, names,
-};
+use crate::wire::address::{Address, Level};
+use crate::wire::checksum::{ALGORITHMS, of_object};
 use sherd_store::object::{EtagMatch, Span};
 
 /// One text, taken for everything that a text of a request can be.

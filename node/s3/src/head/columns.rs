@@ -3,7 +3,7 @@
 
 use http::Method;
 
-use crate::protocol::address::Level;
+use crate::wire::address::Level;
 
 /// The parameter that names a version of an object.
 pub(crate) const VERSION_ID: &str = "versionId";

@@ -1,3 +1,18 @@
-//! The head of a request: what its operation's row says of it, and how it is read.
+//! The head of a request: the columns of its operation's row, and each group of its headers as a type.
 
-pub(crate) mod columns;
+pub mod acl;
+pub(crate) mod attributes;
+pub(crate) mod checksum;
+pub(crate) mod checksum_elements;
+pub mod columns;
+pub(crate) mod conditions;
+pub(crate) mod copy_source;
+pub(crate) mod document;
+pub mod feature;
+pub(crate) mod if_range;
+pub mod names;
+pub(crate) mod owner;
+pub(crate) mod range;
+pub(crate) mod tagging;
+pub(crate) mod timestamp;
+pub(crate) mod typed;

@@ -3,10 +3,14 @@
 use http::HeaderValue;
 use s3s::dto::CreateMultipartUploadOutput;
 
+use crate::answer::Outcome;
 use crate::answer::{self, Response};
-use crate::error::Outcome;
+use crate::gateway::Gateway;
+use crate::head::attributes;
+use crate::head::checksum;
+use crate::head::names;
+use crate::object::given_tags;
 use crate::request::Request;
-use crate::{gateway::Gateway, header::attributes, header::checksum, header::tagging, names};
 use sherd_store::object::CreateUpload;
 
 pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -14,7 +18,7 @@ pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<R
     let checksum = checksum::of_upload(&headers)?;
     let name = names::made(target.object())?;
     let attributes = attributes::of_request(&headers)?;
-    let tags = tagging::permitted(&headers, &access, &name)?;
+    let tags = given_tags::permitted(&headers, &access, &name)?;
     let create = CreateUpload { name: name.clone(), attributes, tags, checksum };
     let upload = gateway.objects.create_upload(create).await?;
     let mut response = answer::document(&CreateMultipartUploadOutput {

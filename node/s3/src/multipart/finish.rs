@@ -11,15 +11,20 @@ use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
 use sherd_core::record::Checksum;
 
 use super::part_list::{listed_parts, malformed};
+use crate::answer::Outcome;
+use crate::answer::body;
+use crate::answer::location;
 use crate::answer::{self, NAMESPACE, Response};
-use crate::error::Outcome;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::gateway::Gateway;
+use crate::head::checksum;
+use crate::head::checksum_elements;
+use crate::head::conditions;
+use crate::head::document;
+use crate::head::names;
+use crate::head::typed;
 use crate::request::Request;
-use crate::{
-    body, gateway::Gateway, header::checksum, header::checksum_elements, header::conditions,
-    header::document, header::typed, location, names,
-};
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::CompleteUpload;
 
 /// What a URL's path leaves as it is.

@@ -4,15 +4,18 @@ use std::io::Write;
 
 use s3s::dto::{ChecksumAlgorithm, ChecksumType, ListPartsOutput, Part, StorageClass};
 use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
-use sherd_core::limits::PARTS_MAX;
 
+use crate::answer::Outcome;
+use crate::answer::body;
 use crate::answer::{self, NAMESPACE, Response};
-use crate::bucket::listing::page_size;
-use crate::error::Outcome;
-use crate::header::checksum_elements::ChecksummedContent;
-use crate::protocol::refusal::Refusal;
+use crate::bucket::listing::{page_size, part_marker};
+use crate::gateway::Gateway;
+use crate::head::checksum;
+use crate::head::checksum_elements::ChecksummedContent;
+use crate::head::names;
+use crate::head::owner;
+use crate::head::timestamp;
 use crate::request::Request;
-use crate::{body, gateway::Gateway, header::checksum, header::timestamp, names, owner};
 use sherd_store::object::PartInfo;
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -64,16 +67,6 @@ impl Serialize for PartsPage<'_> {
     }
 }
 
-/// The number behind which a page begins; 0 is before them all, and behind the last is nothing.
-pub(crate) fn part_marker(marker: i32) -> Result<u16, Refusal> {
-    u32::try_from(marker)
-        .map(|marker| u16::try_from(marker).map_or(PARTS_MAX, |marker| marker.min(PARTS_MAX)))
-        .map_err(|_| {
-            let message = "Argument part-number-marker must be an integer between 0 and 2147483647";
-            Refusal::bad_argument(message, "part-number-marker", &marker.to_string())
-        })
-}
-
 fn described(part: &PartInfo) -> ChecksummedContent<'_, Part> {
     let content = Part {
         e_tag: Some(body::etag(&part.etag)),
@@ -90,7 +83,7 @@ mod tests {
     use sherd_core::record::{Checksum, ChecksumAlgorithm as Algorithm, ChecksumBytes};
 
     use super::*;
-    use crate::protocol::code::Code;
+    use crate::wire::code::Code;
 
     #[test]
     fn a_page_has_its_elements_in_one_order() {

@@ -3,12 +3,15 @@
 use s3s::dto::{ChecksumAlgorithm, ChecksumType, ListMultipartUploadsOutput, MultipartUpload, StorageClass};
 use sherd_core::id::UploadId;
 
+use crate::answer::Outcome;
 use crate::answer::{self, Response};
 use crate::bucket::listing::{KeyEncoding, ListingQuery, Page, PageEntry};
-use crate::error::Outcome;
-use crate::protocol::refusal::Refusal;
+use crate::gateway::Gateway;
+use crate::head::checksum;
+use crate::head::owner;
+use crate::head::timestamp;
 use crate::request::Request;
-use crate::{gateway::Gateway, header::checksum, header::timestamp, owner};
+use crate::wire::refusal::Refusal;
 use sherd_store::object::{ListUploads, UploadEntry, UploadPage};
 
 /// Where a page begins: behind a key, or behind one upload of it.
@@ -84,7 +87,7 @@ fn described(entry: UploadEntry, encoding: KeyEncoding) -> PageEntry<MultipartUp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::code::Code;
+    use crate::wire::code::Code;
 
     #[test]
     fn an_upload_marker_needs_its_key() {

@@ -12,7 +12,7 @@ mod part_list;
 
 pub(super) use begin::create;
 pub(super) use finish::{abort, complete};
-pub(super) use list_parts::{list as list_parts, part_marker};
+pub(super) use list_parts::list as list_parts;
 pub(super) use list_uploads::list as list_uploads;
 pub(super) use part::{upload as upload_part, upload_copy as upload_part_copy};
 #[cfg(any(test, fuzzing))]

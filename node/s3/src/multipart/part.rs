@@ -5,12 +5,19 @@ use s3s::dto::CopyPartResult;
 
 use crate::access::Access;
 use crate::access::again::judged;
+use crate::answer::Outcome;
+use crate::answer::body;
 use crate::answer::{self, NULL, Response};
-use crate::error::Outcome;
-use crate::header::checksum_elements::{ChecksummedContent, ChecksummedDocument};
-use crate::protocol::refusal::Refusal;
+use crate::gateway::Gateway;
+use crate::head::checksum;
+use crate::head::checksum_elements::{ChecksummedContent, ChecksummedDocument};
+use crate::head::copy_source;
+use crate::head::names;
+use crate::head::range;
+use crate::head::timestamp;
+use crate::object::readable_source;
 use crate::request::Request;
-use crate::{Gateway, body, header::checksum, header::copy_source, header::range, header::timestamp, names};
+use crate::wire::refusal::Refusal;
 use sherd_store::object::{CopyPart, ObjectName, PartName, WriteOutcome};
 
 pub(crate) async fn upload(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -38,7 +45,7 @@ async fn copy_part(
     access: &Access,
     part: Result<PartName, Refusal>,
 ) -> Outcome<Response> {
-    let readable = copy_source::readable(gateway, headers, access).await?;
+    let readable = readable_source::readable(gateway, headers, access).await?;
     let source = &readable.source;
     let range = headers.get("x-amz-copy-source-range").filter(|range| !range.is_empty());
     let copy = CopyPart {
@@ -73,7 +80,7 @@ fn result(written: &WriteOutcome) -> ChecksummedDocument<'_, CopyPartResult> {
 mod tests {
 
     use super::*;
-    use crate::protocol::code::Code;
+    use crate::wire::code::Code;
 
     #[test]
     fn a_part_is_named_by_all_four() {

@@ -6,10 +6,11 @@ use s3s::xml::{DeError, DeResult, Deserialize, DeserializeContent, Deserializer}
 use sherd_core::limits::PARTS_MAX;
 use sherd_core::record::ChecksumAlgorithm;
 
-use crate::protocol::checksum::of_element;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
-use crate::{header::checksum, names};
+use crate::head::checksum;
+use crate::head::names;
+use crate::wire::checksum::of_element;
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::ListedPart;
 
 /// The document.
@@ -78,7 +79,7 @@ fn listed_part(SentPart { number, etag, checksums }: SentPart) -> Result<ListedP
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::header::document;
+    use crate::head::document;
 
     fn list(parts: &str) -> Result<Vec<ListedPart>, Refusal> {
         let document = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");

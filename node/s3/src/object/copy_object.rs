@@ -9,17 +9,23 @@ use sherd_front::decision::Decision;
 use crate::access::again::judged;
 use crate::access::facts::{DocumentFacts, Facts, TAGGING_DIRECTIVE};
 use crate::access::{self, Access, READ_TAGS, WRITE_TAGS, of_version};
+use crate::answer::Outcome;
+use crate::answer::body;
 use crate::answer::{self, NULL, Response};
-use crate::error::Outcome;
-use crate::header::checksum_elements::{ChecksummedContent, ChecksummedDocument};
-use crate::header::copy_source::ReadableSource;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::gateway::Gateway;
+use crate::head::attributes;
+use crate::head::checksum;
+use crate::head::checksum_elements::{ChecksummedContent, ChecksummedDocument};
+use crate::head::conditions;
+use crate::head::copy_source;
+use crate::head::names;
+use crate::head::timestamp;
+use crate::object::given_tags;
+use crate::object::readable_source;
+use crate::object::readable_source::ReadableSource;
 use crate::request::{Request, Target};
-use crate::{
-    Gateway, body, header::attributes, header::checksum, header::conditions, header::copy_source,
-    header::tagging, header::timestamp, names,
-};
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::{CopyAttributes, CopyRequest, ObjectName, WriteOutcome};
 
 pub(crate) async fn copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -34,7 +40,7 @@ async fn copy_once(
     call: Option<ClientCall>,
     access: &Access,
 ) -> Outcome<Response> {
-    let mut readable = copy_source::readable(gateway, headers, access).await?;
+    let mut readable = readable_source::readable(gateway, headers, access).await?;
     let target = names::made(target.clone().object())?;
     let tags = new_tags(headers, access, &target)?;
     if tags.is_none() {
@@ -79,7 +85,7 @@ fn new_tags(
 ) -> Result<Option<ObjectTags>, Refusal> {
     match headers.get(TAGGING_DIRECTIVE).map(http::HeaderValue::as_bytes) {
         None | Some(b"COPY") => Ok(None),
-        Some(b"REPLACE") => tagging::permitted(headers, access, target).map(Some),
+        Some(b"REPLACE") => given_tags::permitted(headers, access, target).map(Some),
         Some(other) => {
             let value = String::from_utf8_lossy(other);
             Err(Refusal::bad_argument("Unknown tagging directive.", TAGGING_DIRECTIVE, &value))
@@ -153,7 +159,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::header::copy_source::CopySource;
+    use crate::head::copy_source::CopySource;
 
     fn headers(directive: Option<&'static str>) -> HeaderMap {
         let mut headers = HeaderMap::new();

@@ -12,13 +12,17 @@ use sherd_core::limits::DELETE_KEYS_MAX;
 
 use crate::access::facts::Facts;
 use crate::access::{Access, DELETE_OBJECT, READ_OBJECT, of_version};
+use crate::answer::Outcome;
 use crate::answer::{self, NULL, Response, VERSION_ID};
-use crate::error::{Outcome, logged};
-use crate::names::{self, NamedVersion};
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::error::logged;
+use crate::gateway::Gateway;
+use crate::head::conditions;
+use crate::head::document;
+use crate::head::names::{self, NamedVersion};
+use crate::head::typed;
 use crate::request::Request;
-use crate::{gateway::Gateway, header::conditions, header::document, header::typed};
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_policy::{KeyName, Resource};
 use sherd_store::object::{EtagMatch, WriteConditions};
 

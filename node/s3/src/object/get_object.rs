@@ -17,18 +17,23 @@ use sherd_signature::query::{Pair, Query};
 
 use crate::access::facts::Facts;
 use crate::access::{self, Access, READ_TAGS, of_version};
+use crate::answer::Outcome;
 use crate::answer::{NULL, Response, VERSION_ID};
-use crate::error::Outcome;
-use crate::header::if_range::{self, Validator};
-use crate::protocol::code::Code;
+use crate::head::if_range::{self, Validator};
+use crate::wire::code::Code;
+use crate::wire::system_headers::SYSTEM;
 
-use crate::protocol::query::{invalid, parsed};
-use crate::protocol::refusal::Refusal;
+use crate::answer::body;
+use crate::gateway::Gateway;
+use crate::head::attributes;
+use crate::head::checksum;
+use crate::head::conditions;
+use crate::head::range;
+use crate::head::tagging;
+use crate::head::timestamp;
 use crate::request::Request;
-use crate::{
-    Gateway, body, header::attributes, header::checksum, header::conditions, header::range, header::tagging,
-    header::timestamp,
-};
+use crate::wire::query::{invalid, parsed};
+use crate::wire::refusal::Refusal;
 use sherd_store::object::{Error, ObjectInfo, ObjectRead, ReadRequest, Span};
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -175,7 +180,7 @@ impl GetRequest {
 /// (github.com/guardian/grid/pull/1716).
 fn overrides(query: &Query<'_>) -> Result<HeaderMap, Refusal> {
     let mut headers = HeaderMap::new();
-    for name in attributes::SYSTEM {
+    for name in SYSTEM {
         let is_it = |pair: &&Pair<'_>| pair.name.strip_prefix(OVERRIDES) == Some(name.as_str());
         let Some(pair) = query.pairs().iter().find(is_it) else { continue };
         let bad = || Refusal::says(Code::InvalidArgument, format!("Invalid value for {}", pair.name));

@@ -2,12 +2,12 @@
 
 use http::HeaderValue;
 
+use crate::answer::Outcome;
 use crate::answer::{self, Response, VERSION_ID};
-use crate::error::Outcome;
 use crate::gateway::Gateway;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
 use crate::request::Request;
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 
 /// Answers an operation on a version that is not there. The deletion of one is done already, as on S3
 /// (github.com/versity/versitygw/issues/1758).

@@ -13,14 +13,18 @@ use sherd_core::limits::LIST_KEYS_MAX;
 use sherd_core::record::{Checksum as StoredChecksum, ChecksumKind, Checksums};
 
 use crate::access::facts::Facts;
+use crate::answer::Outcome;
 use crate::answer::{self, NAMESPACE, NULL, Response, VERSION_ID};
-use crate::error::Outcome;
-use crate::header::checksum_elements::ChecksummedContent;
-use crate::multipart::part_marker;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::bucket::listing::part_marker;
+use crate::gateway::Gateway;
+use crate::head::checksum;
+use crate::head::checksum_elements::ChecksummedContent;
+use crate::head::tagging;
+use crate::head::timestamp;
+use crate::head::typed;
 use crate::request::Request;
-use crate::{gateway::Gateway, header::checksum, header::tagging, header::timestamp, header::typed};
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::{ObjectDescription, PartDescription};
 
 const ATTRIBUTES: &str = "x-amz-object-attributes";

@@ -6,11 +6,17 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use s3s::xml::{SerResult, Serialize, Serializer};
 use sherd_core::record::Checksum;
 
+use crate::answer::Outcome;
+use crate::answer::body;
+use crate::answer::location;
 use crate::answer::{self, Response};
-use crate::error::Outcome;
-use crate::protocol::form::success::SuccessAction;
+use crate::gateway::Gateway;
+use crate::head::attributes;
+use crate::head::checksum;
+use crate::head::names;
+use crate::object::given_tags;
 use crate::request::Request;
-use crate::{Gateway, body, header::attributes, header::checksum, header::tagging, location, names};
+use crate::wire::form::success::SuccessAction;
 use sherd_store::object::{PutRequest, WriteConditions};
 
 /// All but the characters of a key that S3 leaves as they are in the address of a form's object.
@@ -22,7 +28,7 @@ pub(crate) async fn post(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
     let (bucket, key) = (name.bucket.name().as_str().to_owned(), name.key.as_str().to_owned());
     let location = location::of_object(source, &headers, &bucket, &key, KEY);
     let field = form.as_deref().and_then(|form| form.tagging.as_deref());
-    let tags = tagging::permitted_by_form(field, &headers, &access, &name)?;
+    let tags = given_tags::permitted_by_form(field, &headers, &access, &name)?;
     let attributes = attributes::of_request(&headers)?;
     let (conditions, upload) = (WriteConditions::default(), payload.into_upload());
     let written =

@@ -3,13 +3,17 @@
 use http::{HeaderMap, StatusCode};
 use sherd_core::record::Checksum;
 
+use crate::answer::Outcome;
+use crate::answer::body;
 use crate::answer::{self, Response};
-use crate::error::Outcome;
-use crate::protocol::refusal::Refusal;
+use crate::gateway::Gateway;
+use crate::head::attributes;
+use crate::head::checksum;
+use crate::head::conditions;
+use crate::head::names;
+use crate::object::given_tags;
 use crate::request::Request;
-use crate::{
-    Gateway, body, header::attributes, header::checksum, header::conditions, header::tagging, names,
-};
+use crate::wire::refusal::Refusal;
 use sherd_store::object::{PutRequest, WriteOutcome};
 
 /// The request is read before the future is made: it is large, and the future does without it.
@@ -30,7 +34,7 @@ fn asked(request: Request<'_>) -> Result<PutRequest, Refusal> {
     let Request { target, headers, call, access, payload, .. } = request;
     let name = names::made(target.object())?;
     Ok(PutRequest {
-        tags: tagging::permitted(&headers, &access, &name)?,
+        tags: given_tags::permitted(&headers, &access, &name)?,
         name,
         attributes: attributes::of_request(&headers)?,
         conditions: conditions::of_write(&headers)?.in_call(call),

@@ -7,10 +7,10 @@ use sherd_core::record::ObjectTags;
 use crate::access::again::judged;
 use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{self, Access};
+use crate::answer::Outcome;
 use crate::answer::{self, NULL, Response, VERSION_ID};
-use crate::error::Outcome;
 use crate::gateway::Gateway;
-use crate::header::tagging;
+use crate::head::tagging;
 use crate::request::Request;
 use sherd_store::object::ObjectName;
 

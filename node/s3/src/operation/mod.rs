@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use futures::future::{self, BoxFuture, Either, Ready};
 
-use super::answer::Response;
-use super::error::{Failure, Outcome};
-use super::gateway::Gateway;
-use super::head::columns::Columns;
-use super::names::NamedVersion;
-use super::object::missing_version;
-use super::protocol::code::Code;
-use super::protocol::refusal::Refusal;
-use super::request::Request;
+use crate::answer::Response;
+use crate::answer::{Failure, Outcome};
+use crate::gateway::Gateway;
+use crate::head::columns::Columns;
+use crate::head::names::NamedVersion;
+use crate::object::missing_version;
+use crate::request::Request;
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::iam::Account;
 use sherd_core::id::ObjectKey;

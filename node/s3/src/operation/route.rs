@@ -8,9 +8,9 @@ use sherd_signature::query::Query;
 
 use super::{Operation, ROWS, Row};
 use crate::head::columns::{Columns, VERSION_ID, Verb};
-use crate::protocol::address::{Address, Level};
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
+use crate::wire::address::{Address, Level};
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 
 /// A part of a request that is not implemented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,12 +6,12 @@
 use futures::future::BoxFuture;
 use sherd_core::limits::{BUCKET_POLICY_TEXT_BYTES_MAX, CORS_XML_BYTES_MAX, DELETE_KEYS_MAX, PARTS_MAX};
 
+use crate::answer::Outcome;
 use crate::answer::Response;
 use crate::bucket::{
     self, account, configuration, cors, list_objects, list_versions, ownership, policy, public_access,
     settings, tags,
 };
-use crate::error::Outcome;
 use crate::gateway::Gateway;
 use crate::head::columns::{
     BodyUse, ChecksumUse, Columns, Copies, DocumentSays, Makes, OWNER, PAYER, ResourceKind, VERSION_ID, Verb,
@@ -20,8 +20,8 @@ use crate::multipart;
 use crate::object::{
     copy_object, delete_object, get_object, head_object, object_attributes, post_object, put_object, tagging,
 };
-use crate::protocol::address::Level;
 use crate::request::Request;
+use crate::wire::address::Level;
 
 /// The function that runs an operation.
 pub(super) type Handler = for<'a> fn(&'a Gateway, Request<'a>) -> BoxFuture<'a, Outcome<Response>>;

@@ -1,10 +1,10 @@
-//! The page's table of headers, held by the table in `protocol/feature.rs`.
+//! The page's table of headers, held by the table in `head/feature`.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::head::acl::UnsupportedAcl;
+use crate::head::feature;
 use crate::operation::Operation;
-use crate::protocol::acl::UnsupportedAcl;
-use crate::protocol::feature;
 
 use super::root;
 

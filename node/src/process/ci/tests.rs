@@ -82,7 +82,7 @@ fn keys_and_a_region_that_are_given_are_not_said_again() {
         let node = prepare(kept, environment, Variables::default(), &SystemRng).expect("a node");
         assert_eq!(node.config.credentials.first.access_key_id, "minioadmin");
         assert_eq!(node.config.s3.first_buckets[0].name, "one");
-        assert_eq!(node.config.s3.unsupported_acl, sherd_s3::protocol::UnsupportedAcl::Ignore);
+        assert_eq!(node.config.s3.unsupported_acl, sherd_s3::service::UnsupportedAcl::Ignore);
         assert_eq!(node.config.listen.to_string(), "127.0.0.1:1");
         assert_eq!(node.ready(addresses()), "ready http://127.0.0.1:9000 region=eu-west-1\n");
         let unused = node.first_line.lines().nth(1);
@@ -107,7 +107,7 @@ fn a_server_is_durable_and_names_what_it_does_not_use() {
     assert_eq!(first.config.durability, options::Durability::Fsync);
     assert_eq!(first.config.shape.geometry.parity_shards(), 0);
     assert!(first.first_line.contains("does not use --console-address"), "{}", first.first_line);
-    assert_eq!(first.config.s3.unsupported_acl, sherd_s3::protocol::UnsupportedAcl::Refuse);
+    assert_eq!(first.config.s3.unsupported_acl, sherd_s3::service::UnsupportedAcl::Refuse);
     let secret = first.config.credentials.first.secret_access_key.expose();
     assert!(!(first.ready(addresses()) + &first.first_line).contains(secret));
 }

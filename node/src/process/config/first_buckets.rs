@@ -4,7 +4,7 @@
 //! or spaces between. The words are those of `mc anonymous set`. `serve::first_buckets` makes them.
 
 use serde_json::json;
-use sherd_s3::names::is_bucket_name;
+use sherd_s3::head::names::is_bucket_name;
 
 use super::limits::FIRST_BUCKETS_MAX;
 

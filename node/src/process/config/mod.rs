@@ -50,7 +50,7 @@ use crate::log::{Log, LogFormat, parse_level};
 use crate::server::limits::{HEAD_TIMEOUT, ROOMY_CONNECTIONS_MAX};
 use crate::server::{ListenerLimits, TrustedProxies};
 use sherd_net::tls::{CertificateFiles, ServedPaths};
-use sherd_s3::protocol::UnsupportedAcl;
+use sherd_s3::service::UnsupportedAcl;
 use sherd_store::iam::MasterKey;
 use sherd_store::machine::quantity::{ByteSize, Period};
 

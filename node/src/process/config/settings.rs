@@ -293,7 +293,7 @@ pub enum UnsupportedAcl {
     Ignore,
 }
 
-impl From<UnsupportedAcl> for sherd_s3::protocol::UnsupportedAcl {
+impl From<UnsupportedAcl> for sherd_s3::service::UnsupportedAcl {
     fn from(written: UnsupportedAcl) -> Self {
         match written {
             UnsupportedAcl::Refuse => Self::Refuse,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use sherd_core::iam::{AccessKeyId, KeyStatus};
-use sherd_s3::names::is_bucket_name;
+use sherd_s3::head::names::is_bucket_name;
 use sherd_store::iam::GivenKey;
 
 use super::error::{API, InvalidTenant};

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, Collected, Full};
 
 use crate::process::config::REGION;
 use crate::process::config::first_buckets::FirstBucket;
-use sherd_s3::protocol::Protocol;
+use sherd_s3::service::Protocol;
 
 /// The tag of a bucket whose policy is not put yet. Keys that begin like it are root's alone.
 const UNFINISHED: &str = "sherd.dev/unfinished";

@@ -38,8 +38,9 @@ use crate::server::limits::HEAD_BYTES_MAX;
 use crate::server::{AllowPage, Refusal, RequestBody};
 use sherd_iam::{QueryApi, QueryApiConfig};
 use sherd_s3::Gateway;
-use sherd_s3::protocol::code::Code;
-use sherd_s3::protocol::{self, Protocol};
+use sherd_s3::service::{self, Protocol};
+use sherd_s3::wire::code::Code;
+use sherd_s3::wire::refusal;
 use sherd_store::machine::pulse::ProcessPulse;
 use sherd_store::machine::reclaim::Reclaim;
 use sherd_store::observe::metrics::{ApiName, Metrics};
@@ -238,8 +239,8 @@ pub fn protocol(
     rng: &dyn Rng,
 ) -> Protocol {
     let credentials = Arc::new(AccountCredentials::of_s3(root, store.iam().clone()));
-    let limits = protocol::Limits { body_idle: config.limits.stall_timeout, ..protocol::Limits::default() };
-    let protocol = protocol::Config {
+    let limits = service::Limits { body_idle: config.limits.stall_timeout, ..service::Limits::default() };
+    let protocol = service::Config {
         region: config.region.clone(),
         domains: config.domains.clone(),
         host_id: format!("{:016x}", rng.next_u64()),
@@ -272,7 +273,7 @@ pub fn refuse(protocol: &Protocol, refusal: Refusal) -> Response<Full<Bytes>> {
         Refusal::Overloaded => Code::SlowDown,
         Refusal::Panicked => Code::InternalError,
     };
-    let mut response = protocol.refuse(&protocol::refusal::Refusal::new(code)).map(Full::from);
+    let mut response = protocol.refuse(&refusal::Refusal::new(code)).map(Full::from);
     response.extensions_mut().insert(ErrorCode(code.name()));
     response
 }
@@ -281,13 +282,10 @@ pub fn refuse(protocol: &Protocol, refusal: Refusal) -> Response<Full<Bytes>> {
 pub fn refuse_head(protocol: &Protocol, status: StatusCode) -> Response<Bytes> {
     protocol.refuse(&match status {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-            let refusal = protocol::refusal::Refusal::new(Code::RequestHeaderSectionTooLarge);
+            let refusal = refusal::Refusal::new(Code::RequestHeaderSectionTooLarge);
             refusal.with("MaxSizeAllowed", HEAD_BYTES_MAX.to_string())
         }
-        StatusCode::URI_TOO_LONG => protocol::refusal::Refusal::new(Code::RequestURITooLong),
-        _ => protocol::refusal::Refusal::says(
-            Code::BadRequest,
-            "An error occurred when parsing the HTTP request.",
-        ),
+        StatusCode::URI_TOO_LONG => refusal::Refusal::new(Code::RequestURITooLong),
+        _ => refusal::Refusal::says(Code::BadRequest, "An error occurred when parsing the HTTP request."),
     })
 }

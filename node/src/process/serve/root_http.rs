@@ -21,7 +21,7 @@ use sherd_net::rpc::{AdminHttpHandler, NoAnswer};
 use sherd_net::tls::ConnectedPeer;
 use sherd_proto::convert::http_call::HttpService;
 use sherd_proto::limits::CALL_BODY_BYTES_MAX;
-use sherd_s3::protocol::Protocol;
+use sherd_s3::service::Protocol;
 use sherd_store::machine::pulse::{ClientDoubt, ProcessPulse, WholeWrite};
 use sherd_store::observe::trace::{self, RequestTrace, SlowRequests};
 

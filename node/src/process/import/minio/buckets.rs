@@ -16,7 +16,7 @@ use sherd_admin::user::UserError;
 use sherd_admin::user::calls::Calls;
 use sherd_admin::user::xml::Element;
 use sherd_policy::{Policy, PolicyForm};
-use sherd_s3::names::is_bucket_name;
+use sherd_s3::head::names::is_bucket_name;
 
 use super::archive::Files;
 use super::document::of_bucket;

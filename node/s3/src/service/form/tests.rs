@@ -1,0 +1,88 @@
+//! Forms that drip, and heads that contradict their fields.
+
+use futures::stream;
+use http::HeaderName;
+use http_body_util::StreamBody;
+
+use sherd_front::unproven::UnprovenWork;
+
+use super::*;
+use crate::fuzzing::PROTOCOL;
+
+/// Sends a form whose body begins with these bytes and does not end.
+async fn send(begin: &'static str) -> http::Response<s3s::Body> {
+    let begin = stream::iter([Ok(http_body::Frame::data(Bytes::from_static(begin.as_bytes())))]);
+    let body = StreamBody::new(begin.chain(stream::pending::<Result<_, TransportError>>()));
+    let request = http::Request::post("http://s3.test/bucket").header(HOST, "s3.test");
+    let request = request.header(CONTENT_TYPE, "multipart/form-data; boundary=b");
+    PROTOCOL.call(request.header("content-length", "1000").body(body).expect("a request")).await.1
+}
+
+#[tokio::test(start_paused = true)]
+async fn forms_that_drip_refuse_no_form_whose_fields_are_there() {
+    const DRIPS: &str = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk";
+    const IS_WHOLE: &str = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n\
+        --b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nf";
+    let mut dripping = Vec::new();
+    for _ in 0..UnprovenWork::S3Forms.max() {
+        let mut form = Box::pin(send(DRIPS));
+        assert!(futures::poll!(&mut form).is_pending());
+        dripping.push(form);
+    }
+    let mut later = Vec::new();
+    for form in dripping.drain(..8) {
+        tokio::time::advance(std::time::Duration::from_millis(1)).await;
+        let answer = send(IS_WHOLE).await;
+        assert_eq!(answer.status(), http::StatusCode::FORBIDDEN, "judged: it is not signed");
+        assert_eq!(form.await.status(), http::StatusCode::SERVICE_UNAVAILABLE, "it gave way");
+        let mut next = Box::pin(send(DRIPS));
+        assert!(futures::poll!(&mut next).is_pending());
+        later.push(next);
+    }
+    for form in dripping.iter_mut().chain(&mut later) {
+        assert!(futures::poll!(form).is_pending(), "one gives way for each");
+    }
+}
+
+#[test]
+fn headers_of_the_request_may_not_say_more_than_the_fields() {
+    let head = |name: &'static str, value: &'static str| {
+        HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().expect("a value"))])
+    };
+    let headers_of = |head: &HeaderMap, fields: &FormFields| {
+        super::headers_of(Operation::PostObject.columns(), head, fields, UnsupportedAcl::Refuse)
+    };
+    let mut fields = FormFields::default();
+    fields.push("X-Amz-Meta-A".to_owned(), "1");
+    for (name, value) in [
+        ("host", "s3.test"),
+        ("content-type", "multipart/form-data"),
+        ("x-amz-meta-a", "1"),
+        ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
+    ] {
+        let headers = headers_of(&head(name, value), &fields).expect(name);
+        assert_eq!(headers.get("x-amz-meta-a").expect("the field"), "1");
+        assert!(!headers.contains_key(CONTENT_TYPE));
+    }
+    for (name, value, code) in [
+        ("x-amz-meta-a", "2", Code::InvalidRequest),
+        ("x-amz-meta-b", "2", Code::InvalidRequest),
+        ("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==", Code::InvalidRequest),
+        ("x-amz-server-side-encryption", "AES256", Code::NotImplemented),
+        ("if-match", "\"e\"", Code::NotImplemented),
+        ("if-none-match", "*", Code::NotImplemented),
+        ("x-amz-copy-source", "/bucket/k", Code::NotImplemented),
+    ] {
+        assert_eq!(headers_of(&head(name, value), &fields).expect_err(name).code, code);
+    }
+    fields.push("If-None-Match".to_owned(), "*");
+    let refused = headers_of(&HeaderMap::new(), &fields).expect_err("a condition that nothing would judge");
+    assert_eq!(refused.code, Code::NotImplemented);
+}
+
+#[test]
+fn a_key_has_a_length() {
+    assert_eq!(checked_key("a").expect("a key"), "a");
+    assert_eq!(checked_key("").expect_err("none").code, Code::InvalidArgument);
+    assert_eq!(checked_key(&"k".repeat(1025)).expect_err("long").code, Code::KeyTooLongError);
+}

@@ -1,0 +1,264 @@
+//! Judges a proven request, before its body is taken and again where a document had to arrive.
+//!
+//! ```text
+//! signature -> target -> view of its bucket: NoSuchBucket -> rights of the caller -> AccessDenied -> headers
+//! ```
+//! Root is refused here by a bucket's policy alone. A fault of its target, and a missing bucket, are answered
+//! later, behind the faults of its headers and of its document.
+
+use std::mem;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, HOST};
+use sherd_core::id::{ObjectKey, may_be_bucket};
+use sherd_core::record::Tag;
+use sherd_front::callers::Caller;
+use sherd_front::decision::rights::Authorizer;
+use sherd_front::verifier::Verifier;
+use sherd_policy::Resource;
+use sherd_store::object::{BucketRef, Error, MissingResource, ObjectName};
+
+use crate::access::facts::{DocumentFacts, Facts};
+use crate::access::{Access, DELETE_OBJECT, RightsError, of_version};
+use crate::answer::Failure;
+use crate::error::{self};
+use crate::head::acl::UnsupportedAcl;
+use crate::head::columns::{Columns, Makes, ResourceKind};
+use crate::head::copy_source;
+use crate::head::feature;
+use crate::head::names;
+use crate::operation::Operations;
+use crate::request::{Request, Target};
+use crate::service::actions;
+use crate::service::admitted::{DECODED_LENGTH, ProvenRequest};
+use crate::service::auth_refusal::unavailable;
+use crate::service::cors::CorsLookup;
+use crate::wire::address::{Address, Level};
+use crate::wire::checksum::DeclaredChecksum;
+use crate::wire::code::Code;
+use crate::wire::limits::{CALLER_LOOKUPS_MAX, SHORT_DOCUMENT_BYTES_MAX};
+use crate::wire::refusal::Refusal;
+
+/// The stage that decides whether callers may do what they ask for.
+pub(super) struct Judge {
+    verifier: Arc<Verifier>,
+    authorizer: Arc<Authorizer>,
+    operations: Arc<dyn Operations>,
+    pub(super) cors: CorsLookup,
+    unsupported_acl: UnsupportedAcl,
+}
+
+impl ProvenRequest<'_> {
+    fn facts(&self) -> Facts<'_> {
+        let kinds = actions::fact_kinds(self.columns(), &self.headers);
+        let facts = Facts::of_head(&self.headers, &self.query, kinds);
+        match &self.form {
+            Some(form) => facts.with_document(DocumentFacts::Tags(&form.tags)),
+            None => facts,
+        }
+    }
+}
+
+impl Judge {
+    /// Judges requests for these operations, whose callers were proven by this verifier.
+    pub(super) fn new(
+        verifier: Arc<Verifier>,
+        authorizer: Authorizer,
+        operations: Arc<dyn Operations>,
+        unsupported_acl: UnsupportedAcl,
+    ) -> Self {
+        let authorizer = Arc::new(authorizer);
+        Self { verifier, authorizer, operations, cors: CorsLookup::default(), unsupported_acl }
+    }
+
+    /// Checks the `x-amz-*` headers of a request.
+    ///
+    /// # Errors
+    /// As [`feature::check`].
+    pub(super) fn check_features(&self, request: &ProvenRequest<'_>) -> Result<DeclaredChecksum, Refusal> {
+        let has_trailer = request.payload.has_trailer();
+        feature::check(&request.headers, request.columns(), has_trailer, self.unsupported_acl)
+    }
+
+    /// Authorizes a request. The target of an operation with a view of its bucket gets that view.
+    ///
+    /// # Errors
+    /// NoSuchBucket, AccessDenied, and 503 where what decides cannot be read.
+    pub(super) async fn authorize(&self, request: &mut ProvenRequest<'_>) -> Result<Access, Refusal> {
+        let columns = request.columns();
+        let (caller, source, asked_ms) = (request.caller.clone(), request.source, request.asked_ms);
+        let mut access = Access::new(Arc::clone(&self.authorizer), caller, source, asked_ms);
+        if access.caller().is_anonymous() {
+            access = access.in_account(self.operations.account_block().await.map_err(|_| unavailable())?);
+        }
+        let is_roots = access.is_roots();
+        let target = match &mut request.target {
+            Ok(target) => target,
+            Err(_) if is_roots => return Ok(access),
+            Err(refusal) => return Err(refusal.clone()),
+        };
+        let has_view = columns.has_view;
+        let rights = match target.bucket_mut() {
+            // A bucket's policy has no say in its creation, and never keeps root from the policy itself.
+            Some(_) if columns.makes == Makes::Bucket => {
+                self.is_still_caller(&mut access).await?;
+                Ok(access.in_no_bucket())
+            }
+            Some(_) if is_roots && columns.stays_roots => Ok(access),
+            Some(bucket) => {
+                let source = copied_bucket(columns, &request.headers);
+                let found = self.bucket_of(&mut access, bucket.name(), source.as_ref()).await?;
+                let rights = access.clone().in_bucket(&found);
+                if has_view {
+                    *bucket = found;
+                }
+                match rights {
+                    // The operation fails by what its look-up found.
+                    Err(RightsError::NoBucket) if is_roots => Ok(access),
+                    Err(RightsError::Store(_)) if is_roots && has_view => Ok(access),
+                    rights => rights,
+                }
+            }
+            None => {
+                self.is_still_caller(&mut access).await?;
+                Ok(access.in_no_bucket())
+            }
+        };
+        let mut access = rights.map_err(|error| self.unknown_rights(error))?;
+        // As at S3, a caller who may delete nothing is answered for each key, where its document takes no
+        // room while it arrives.
+        let is_refused_whole = || access.caller().is_anonymous() || !is_short(&request.headers);
+        let deletions = [DELETE_OBJECT, of_version(DELETE_OBJECT, true)];
+        let may_delete = || deletions.into_iter().any(|action| access.may_allow(action));
+        if columns.resource == ResourceKind::EachKey && is_refused_whole() && !may_delete() {
+            let every_key = Resource::Object(target.bucket_name(), "*");
+            access.allow(DELETE_OBJECT, every_key, Facts::of(&HeaderMap::new()))?;
+        }
+        let Ok(target) = &request.target else { return Ok(access) };
+        let resource = actions::resource_of(columns, target);
+        let actions = actions::of(columns, &request.headers, &request.query, self.unsupported_acl);
+        access.judge(actions, resource, request.facts())?;
+        Ok(access)
+    }
+
+    /// Looks the bucket of a request up, and that which it copies from, and then its caller again (of an
+    /// anonymous one, the account). Where one change of the caller and then one of a bucket come between, the
+    /// request is not judged by the second without the first.
+    async fn bucket_of(
+        &self,
+        access: &mut Access,
+        name: &ObjectKey,
+        source: Option<&ObjectKey>,
+    ) -> Result<BucketRef, Refusal> {
+        for _ in 0..CALLER_LOOKUPS_MAX {
+            let found = self.look_up(access.caller(), name).await?;
+            if let Some(source) = source {
+                let is_same = source == name;
+                let copied = if is_same {
+                    found.clone()
+                } else {
+                    Box::pin(self.look_up(access.caller(), source)).await?
+                };
+                access.copies_from(copied);
+            }
+            if self.is_still_caller(access).await? {
+                return Ok(found);
+            }
+        }
+        Err(unavailable())
+    }
+
+    async fn look_up(&self, caller: &Caller, name: &ObjectKey) -> Result<BucketRef, Refusal> {
+        if !caller.is_anonymous() {
+            return Ok(self.operations.bucket(name.clone()).await);
+        }
+        let found = self.cors.bucket(self.operations.as_ref(), name.clone()).await;
+        found.ok_or_else(|| Refusal::new(Code::SlowDown))
+    }
+
+    /// Whether the caller is still the one that is judged; it becomes that.
+    async fn is_still_caller(&self, access: &mut Access) -> Result<bool, Refusal> {
+        if access.is_roots() {
+            return Ok(true);
+        }
+        if access.caller().is_anonymous() {
+            let account = self.operations.account_block().await.map_err(|_| unavailable())?;
+            let is_still = account == access.account();
+            if !is_still {
+                *access = access.clone().in_account(account);
+            }
+            return Ok(is_still);
+        }
+        let known = self.verifier.credential(access.caller().access_key(), access.source().address).await?;
+        let is_still = access.caller().is_still(&known);
+        if !is_still {
+            access.caller_is(known);
+        }
+        Ok(is_still)
+    }
+
+    /// Judges an operation by the tags of its object, where its decision waits for them.
+    ///
+    /// # Errors
+    /// AccessDenied, and what the read of the tags fails by.
+    pub(super) async fn settle(&self, columns: &Columns, request: &mut Request<'_>) -> Result<(), Failure> {
+        let Request { target, query, headers, access, .. } = request;
+        let Target::Object(name) = &*target else { return Ok(()) };
+        let (tags, is_missing): (Vec<Tag>, _) = match self.operations.tags(name).await {
+            Ok(tags) => (tags, None),
+            Err(missing @ Error::Missing(MissingResource::Key)) => (Vec::new(), Some(missing)),
+            Err(error) => return Err(error.into()),
+        };
+        let facts = Facts::of_head(headers, query, actions::fact_kinds(columns, headers));
+        access.settle(actions::resource_of(columns, target), facts.with_existing_tags(&tags))?;
+        match is_missing {
+            Some(missing) => Err(access.shown(target.bucket_name(), missing)?.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn unknown_rights(&self, error: RightsError) -> Refusal {
+        match error {
+            RightsError::NoBucket => Refusal::new(Code::NoSuchBucket),
+            RightsError::Undecodable => unavailable(),
+            RightsError::Store(error) => error::refusal(error, self.operations.release_grace()),
+        }
+    }
+}
+
+/// The bucket or object that a request addresses, by a name that it may have. The address gives its text up.
+pub(super) fn target_of(headers: &HeaderMap, address: &mut Address) -> Result<Target, Refusal> {
+    if let Some(host) = headers.get(HOST).filter(|host| host.to_str().is_err()) {
+        return Err(Refusal::says(Code::InvalidRequest, format!("invalid header: Host: {host:?}")));
+    }
+    if matches!(address.level, Level::Service | Level::Account) {
+        return Ok(Target::Service);
+    }
+    if !may_be_bucket(&address.bucket) {
+        return Err(Refusal::new(Code::InvalidBucketName));
+    }
+    let bucket = mem::take(&mut address.bucket);
+    let bucket = ObjectKey::new(bucket).map_err(|_| Refusal::new(Code::InvalidBucketName))?;
+    Ok(match address.level {
+        Level::Account | Level::Service | Level::Bucket => Target::Bucket(bucket.into()),
+        Level::Object => {
+            let key = names::key(mem::take(&mut address.key))?;
+            Target::Object(ObjectName { bucket: bucket.into(), key })
+        }
+    })
+}
+
+/// The bucket that an operation copies from.
+fn copied_bucket(columns: &Columns, headers: &HeaderMap) -> Option<ObjectKey> {
+    // A source that cannot be read is refused by the operation.
+    let source = columns.is_copy().then(|| copy_source::of(headers).ok()).flatten()?;
+    Some(source.name.bucket.into_name())
+}
+
+/// Whether a document takes no room while it arrives, by all that its head says of its length.
+fn is_short(headers: &HeaderMap) -> bool {
+    let bytes = |name: &str| headers.get(name).map(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let lengths = [bytes(CONTENT_LENGTH.as_str()), bytes(DECODED_LENGTH)];
+    lengths.into_iter().flatten().all(|bytes| bytes.is_some_and(|bytes| bytes <= SHORT_DOCUMENT_BYTES_MAX))
+}
