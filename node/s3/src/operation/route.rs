@@ -3,6 +3,8 @@
 //! A request that matches no row is answered 501. A sub-resource is a query key of AWS's list, or any key
 //! without a value; other keys that an operation does not know mean nothing to AWS and nothing here.
 
+use std::sync::LazyLock;
+
 use http::Method;
 use sherd_signature::query::Query;
 
@@ -111,10 +113,17 @@ impl From<NoOperation> for Refusal {
 const FURTHER_SUB_RESOURCES: [&str; 6] =
     ["append", "events", "position", "rename", "select-type", VERSION_ID];
 
-/// Whether a key addresses something else than the thing itself.
+/// Whether a key addresses something else than the thing itself. A request may have thousands of keys, and is
+/// not proven yet.
 fn is_sub_resource(name: &str) -> bool {
-    FURTHER_SUB_RESOURCES.contains(&name)
-        || ROWS.iter().any(|row| row.columns.selectors.first() == Some(&name))
+    static SORTED: LazyLock<Vec<&str>> = LazyLock::new(|| {
+        let selectors = ROWS.iter().filter_map(|row| row.columns.selectors.first().copied());
+        let mut names: Vec<_> = selectors.chain(FURTHER_SUB_RESOURCES).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    });
+    SORTED.binary_search(&name).is_ok()
 }
 
 /// Whether AWS ignores a key: it keeps those that begin with `x-` for its users' own marks, and
