@@ -40,12 +40,16 @@ enum KeyLookUps {
 }
 
 impl KeyLookUps {
-    /// Looks up a key that a request from an address names, which was not good before.
+    /// Looks up a key that a request from an address names. One that was good before is not bounded.
     async fn look_up<T>(
         &self,
+        was_good: bool,
         from: IpAddr,
         look_up: impl Future<Output = Result<T, IamReadError>>,
     ) -> Result<T, KeysUnavailable> {
+        if was_good {
+            return look_up.await.map_err(unavailable);
+        }
         let crowded = |UnprovenCrowd| KeysUnavailable::Crowded;
         let (_turn, place) = match self {
             Self::Turns(turns) => (Some(turns.enter().await.map_err(crowded)?), None),
@@ -88,11 +92,7 @@ impl Credentials for AccountCredentials {
             Some(found) => Either::Left(future::ready(Ok(found.view().map(Credential::from)))),
             None => Either::Right(Box::pin(async move {
                 let look_up = Box::pin(self.iam.look_up_key(access_key));
-                let found = if self.iam.was_good(access_key) {
-                    look_up.await.map_err(unavailable)?
-                } else {
-                    self.look_ups.look_up(from, look_up).await?
-                };
+                let found = self.look_ups.look_up(self.iam.was_good(access_key), from, look_up).await?;
                 Ok(found.map(Credential::from))
             })),
         }
@@ -144,12 +144,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn of_new_keys_s3_looks_few_up_at_one_time_and_lets_the_next_wait() {
         let keys = of_s3();
-        let read = || Box::pin(keys.look_up(FLOOD, future::pending::<Result<(), _>>()));
+        let read = || Box::pin(keys.look_up(false, FLOOD, future::pending::<Result<(), _>>()));
         let mut reads: Vec<_> = (0..UnprovenWork::S3Keys.max()).map(|_| read()).collect();
         assert!(reads.iter_mut().all(|read| read.now_or_never().is_none()));
         let found = async || Ok("found");
-        assert_eq!(keys.look_up(OTHER, found()).await, Err(KeysUnavailable::Crowded), "all stand still");
-        let mut next = Box::pin(keys.look_up(OTHER, found()));
+        assert_eq!(
+            keys.look_up(false, OTHER, found()).await,
+            Err(KeysUnavailable::Crowded),
+            "all stand still"
+        );
+        assert_eq!(keys.look_up(true, OTHER, found()).await, Ok("found"), "it was good: it needs no turn");
+        let mut next = Box::pin(keys.look_up(false, OTHER, found()));
         assert!(futures::poll!(&mut next).is_pending());
         // The client of one of them is gone.
         reads.pop();
@@ -163,20 +168,21 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(5)).await;
             Ok("found")
         };
-        let burst = future::join_all((0..300).map(|_| keys.look_up(OTHER, look_up()))).await;
+        let burst = future::join_all((0..300).map(|_| keys.look_up(false, OTHER, look_up()))).await;
         assert!(burst.iter().all(|found| *found == Ok("found")));
     }
 
     #[tokio::test(start_paused = true)]
     async fn of_new_keys_of_iam_the_oldest_of_a_flood_gives_way() {
         let keys = KeyLookUps::Lane(UnprovenLane::new(UnprovenWork::IamKeys));
-        let made_up = || Box::pin(keys.look_up(FLOOD, future::pending::<Result<(), _>>()));
+        let made_up = || Box::pin(keys.look_up(false, FLOOD, future::pending::<Result<(), _>>()));
         let mut reads: Vec<_> = (0..UnprovenWork::IamKeys.max()).map(|_| made_up()).collect();
         for read in &mut reads {
             assert!(futures::poll!(read).is_pending());
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        assert_eq!(keys.look_up(OTHER, async { Ok("found") }).await, Ok("found"));
+        assert_eq!(keys.look_up(false, OTHER, async { Ok("found") }).await, Ok("found"));
+        assert_eq!(keys.look_up(true, FLOOD, async { Ok("found") }).await, Ok("found"));
         assert_eq!(reads.remove(0).await, Err(KeysUnavailable::Crowded));
         assert!(reads.iter_mut().all(|read| read.now_or_never().is_none()));
     }
