@@ -84,7 +84,7 @@ pub fn plan(
     let copy = observed.recovery.as_ref().filter(|copy| is_of(copy, &authority));
     let credentials = plan_credentials(cluster, observed)?;
     let made_credentials = made_credentials(cluster, observed, copy);
-    // Those of a new cluster are drawn once; others cannot be made again.
+    // Seeds of a new cluster are drawn once; those of a cluster that is there cannot be made again.
     let are_lost = authority != AuthorityPlan::Make;
     if are_lost && made_credentials.is_none() && credentials == CredentialsPlan::Generated {
         return Err(credentials_lost(names));

@@ -11,8 +11,6 @@ use sherd_core::record::ChecksumAlgorithm;
 use sherd_front::unproven::UnprovenWork;
 use sherd_front::unproven::lane::UnprovenLane;
 use sherd_signature::payload::PayloadForm;
-use sherd_signature::query::Query;
-use sherd_store::machine::budget::Share;
 use sherd_store::machine::quantity::LivePeriod;
 
 use crate::head::columns::{BodyUse, ChecksumUse, Columns};
@@ -64,15 +62,6 @@ impl Intake {
     /// Has each body that begins from here on stand still for another time at most.
     pub(super) fn set_body_idle(&self, idle: Duration) {
         self.body_idle.set(idle);
-    }
-
-    /// Takes room for the list that an operation makes, if it makes one.
-    pub(super) async fn room_for_list(
-        &self,
-        columns: &Columns,
-        query: &Query<'_>,
-    ) -> Result<Option<Share>, Refusal> {
-        self.xml_room.for_list(columns, query).await
     }
 
     /// Takes the body of a request in, whose checksum is declared.

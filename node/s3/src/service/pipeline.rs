@@ -47,7 +47,7 @@ pub struct Config {
     pub region: String,
     /// Domains under which a bucket may be a host: `s3.example.com` for `b.s3.example.com`.
     pub domains: Vec<String>,
-    /// Which node answers; shown as `x-amz-id-2` and HostId. Visible ASCII.
+    /// The node that answers; shown as `x-amz-id-2` and HostId. Visible ASCII.
     pub host_id: String,
     /// A random number, different in every run: request ids start from it.
     pub request_id_seed: u64,
@@ -235,7 +235,7 @@ impl Pipeline {
         if let Some(outcome) = &taken.outcome {
             outcome.hold(access.caller().revocation());
         }
-        let list_room = self.intake.room_for_list(proven.columns(), &proven.query).await?;
+        let list_room = self.intake.xml_room.for_list(proven.columns(), &proven.query).await?;
         taken.room = taken.room.or(list_room);
         Ok(AdmittedRequest { proven, access, checksum, taken })
     }
