@@ -9,8 +9,6 @@ mod settings;
 mod limits;
 pub mod targets;
 mod comparison;
-mod floors;
-mod rows;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,9 +24,6 @@ const DIFFERENT: u8 = 1;
 
 /// Name of the document, and of the text that it is made of.
 const DOCUMENT: &str = "performance.md";
-
-/// Folder among the results with those of an earlier commit.
-const BEFORE: &str = "before";
 
 /// First line of the document.
 const MARK: &str =
@@ -114,9 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 fn generate(sections: &Path, results: &Path) -> Result<String, Error> {
     let path = sections.join("report.toml");
     let settings = Settings::parse(&read(&path)?).map_err(|reason| Error::Settings { path, reason })?;
-    let before = results.join(BEFORE);
-    let before = if before.is_dir() { read_all(&before)? } else { BTreeMap::new() };
-    let sources = Sources { settings: &settings, results: read_all(results)?, before };
+    let sources = Sources { settings: &settings, results: read_all(results)? };
     let path = sections.join(DOCUMENT);
     let mut document = format!("{MARK}\n\n");
     for (index, line) in read(&path)?.lines().enumerate() {
@@ -153,8 +146,6 @@ struct Sources<'a> {
     settings: &'a Settings,
     /// By their suites.
     results: BTreeMap<String, Results>,
-    /// The same of an earlier commit, of suites that are compared with it.
-    before: BTreeMap<String, Results>,
 }
 
 impl Sources<'_> {
@@ -162,21 +153,11 @@ impl Sources<'_> {
         match words {
             ["suites"] => Ok(self.suites()),
             ["targets"] => targets::table(self.settings, &self.results),
-            ["floors"] => self.of("floors", floors::table),
-            ["distances"] if self.results.contains_key("floors") => {
-                floors::distances(&self.results, &self.before)
-            }
-            ["distances"] => self.of("floors", |_| String::new()),
-            ["rows", suite, labels, figures] => {
-                let labels = rows::pairs(labels)?;
-                self.of(suite, |results| rows::table(results, &labels, figures))
-            }
             ["limits", suite] => self.of(suite, limits::paragraph),
             ["comparison", suite] => self.of(suite, |results| comparison::table(results, &["put", "get"])),
             ["comparison", suite, ops @ ..] => self.of(suite, |results| comparison::table(results, ops)),
             _ => {
-                let known = "{{suites}}, {{targets}}, {{floors}}, {{distances}}, {{limits SUITE}}, \
-                             {{comparison SUITE [OP...]}}, {{rows SUITE LABEL=VALUE,... FIGURE,...}}";
+                let known = "{{suites}}, {{targets}}, {{limits SUITE}}, {{comparison SUITE [OP...]}}";
                 Err(format!("{{{{{}}}}} is not known; there are {known}", words.join(" ")))
             }
         }

@@ -171,69 +171,6 @@ fn what_is_not_measured_says_what_measures_it() {
     assert!(document.contains("Met: 0 of 5 cases; not met: 0; not measured: 5."), "{document}");
 }
 
-/// Floors of 1,000 MiB per core-second everywhere, one end of a socket at 2,000, and a slower way of each.
-fn floors() -> Results {
-    let row = |layer: &str, way: &str, rate| {
-        let row = Row::new([("layer", layer.to_owned()), ("way", way.to_owned())]);
-        row.with("core_mib_s", rate)
-            .with("sender_core_mib_s", 2.0 * rate)
-            .with("receiver_core_mib_s", 2.0 * rate)
-    };
-    let layers = [
-        ("socket", "1MiB"),
-        ("tls", "1MiB"),
-        ("md5", "one-stream"),
-        ("blake3", "blocks"),
-        ("erasure", "encode"),
-        ("write", "direct"),
-        ("read", "direct"),
-    ];
-    let both = |(layer, way): (&str, &str)| [row(layer, way, 1000.0), row(layer, &format!("{way}-b"), 10.0)];
-    Results { suite: "floors".to_owned(), rows: layers.into_iter().flat_map(both).collect(), ..results() }
-}
-
-#[test]
-fn distances_are_times_the_sum_of_the_fastest_ways() {
-    let settings = |folders: &Folders| {
-        let text =
-            format!("{SETTINGS}\n[suites.floors]\nabout = \"f\"\ncommand = \"sherd-bench answer floors\"\n");
-        fs::write(folders.path("sections/report.toml"), text).unwrap();
-    };
-    let cluster = |ms: f64| {
-        let mut row =
-            row("sherd", "64MiB", 4, [("ops_s", 1.0), ("p50_us", 1.0), ("server_cpu_us_op", ms * 1e3)]);
-        row.labels.insert("op".to_owned(), "get".to_owned());
-        Results { suite: "cluster".to_owned(), rows: vec![row], ..results() }
-    };
-    let folders = Folders::new("{{distances}}\n{{floors}}\n").measured(&floors()).measured(&cluster(416.0));
-    settings(&folders);
-    cluster(832.0).write(&folders.path("results/before")).unwrap();
-    let document = folders.generate().unwrap();
-    let line = |begin: &str| document.lines().find(|line| line.starts_with(begin)).unwrap().to_owned();
-    // 64 MiB read and 64 hashed at 1,000, 48 between nodes at 1,000, and one end of 64 at 2,000: 208 ms.
-    let get = line("| GET, four nodes ");
-    assert!(get.contains(" 208 ms | ") && get.contains(" 832 ms | ") && get.contains(" 416 ms | "), "{get}");
-    assert!(get.contains(" 4x | ") && get.contains(" 2x | "), "{get}");
-    assert!(get.contains("TLS between nodes 48 MiB 48 ms"), "{get}");
-    assert!(line("| PUT, one node ").contains(" -"), "not measured");
-    assert!(line("| md5 ").contains(" 64 ms |"), "{document}");
-    let unmeasured = Folders::new("{{distances}}\n");
-    settings(&unmeasured);
-    assert!(unmeasured.generate().unwrap().contains("`sherd-bench answer floors` measures it"));
-}
-
-#[test]
-fn rows_are_shown_with_the_labels_in_which_they_differ() {
-    let text = "{{rows load op=put,size=4KiB p50_us,ops_s}}\n";
-    let document = Folders::new(text).measured(&results()).generate().unwrap();
-    let lines: Vec<&str> = document.lines().skip(2).collect();
-    assert_eq!(lines[0], "| clients | subject |     p50 | ops/s |");
-    assert_eq!(lines[2], "| 32      | sherd   | 6.40 ms | 5,000 |");
-    assert_eq!(lines.len(), 6, "{document}");
-    let error = Folders::new("{{rows load op p50_us}}\n").measured(&results()).generate().unwrap_err();
-    assert!(error.to_string().contains("`op` is not LABEL=VALUE"), "{error}");
-}
-
 #[test]
 fn suites_are_listed_with_their_files_and_last_run() {
     let document = Folders::new("{{suites}}\n").measured(&results()).generate().unwrap();
