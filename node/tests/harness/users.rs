@@ -89,8 +89,17 @@ impl Node {
 
     /// A client that signs with a key, with connections of its own.
     pub(crate) fn s3_with(&self, key: &AccessKey) -> S3 {
+        self.s3_retrying(key, RetryConfig::disabled())
+    }
+
+    /// A client as [`Self::s3_with`] that tries each request up to `attempts` times, as the SDK does it.
+    pub(crate) fn s3_with_attempts(&self, key: &AccessKey, attempts: u32) -> S3 {
+        self.s3_retrying(key, RetryConfig::standard().with_max_attempts(attempts))
+    }
+
+    fn s3_retrying(&self, key: &AccessKey, retries: RetryConfig) -> S3 {
         let credentials = Credentials::new(&key.id, &key.secret, None, None, "harness");
-        let settings = settings(&self.endpoint, RetryConfig::disabled()).credentials_provider(credentials);
+        let settings = settings(&self.endpoint, retries).credentials_provider(credentials);
         S3::over(Client::from_conf(settings.build()))
     }
 
