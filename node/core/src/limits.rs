@@ -300,6 +300,9 @@ pub const ADOPT_AFTER_MS: u64 = 10 * 60 * 1000;
 /// How long a volume that an operator vouches for waits for peers that could confirm it: 10 s, more than the
 /// volumes of a machine differ in opening.
 pub const VOUCH_AFTER_MS: u64 = 10 * 1000;
+/// A row that a look does not pass is finished after it waited for 10 s: a write under way ends in less, and
+/// its hints come with it.
+pub const FINISH_AFTER_MS: u64 = 10 * 1000;
 /// Age at which an unnamed data id may be swept: 48 hours.
 pub const ORPHAN_AGE_MS: u64 = 48 * 3600 * 1000;
 /// How long one upload of one body may take: 12 hours.

@@ -19,6 +19,7 @@ pub mod acceptor;
 pub mod batch;
 pub mod call;
 pub mod drop;
+pub mod heal;
 pub mod listing;
 pub mod position;
 pub mod proposer;
