@@ -1,5 +1,5 @@
-//! The list of a volume's rows that may not be everywhere: each that it does not know committed, and each
-//! committed one until it knows that all N volumes have it.
+//! The list of a volume's rows that may not be everywhere: each that is not known committed there, and each
+//! committed one until it is known that all N volumes have it.
 //!
 //! ```text
 //! sequences   0 ........ horizon ................. D
