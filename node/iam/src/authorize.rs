@@ -95,7 +95,7 @@ struct SubjectEntity {
 }
 
 impl SubjectEntity {
-    /// One that has no tags.
+    /// An entity without tags.
     const fn bare(arn: String) -> Self {
         Self { arn: Some(arn), tags: vec![] }
     }

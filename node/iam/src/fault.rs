@@ -6,11 +6,11 @@ use sherd_store::iam::{IamError, InvalidTag};
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Its code.
+    /// The code.
     pub(crate) code: &'static str,
-    /// Its status.
+    /// The status.
     pub(crate) status: StatusCode,
-    /// Its words.
+    /// The message.
     pub(crate) message: String,
 }
 

@@ -1,6 +1,5 @@
 //! The state that every operation works on.
 
-use crate::head::acl::UnsupportedAcl;
 use sherd_store::iam::Iam;
 use sherd_store::object::Objects;
 
@@ -13,7 +12,6 @@ pub struct Gateway {
     pub(super) objects: Objects,
     pub(super) iam: Iam,
     pub(super) region: String,
-    pub(super) unsupported_acl: UnsupportedAcl,
     pub(super) reserved_buckets: &'static [&'static str],
 }
 

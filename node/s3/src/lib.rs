@@ -56,8 +56,8 @@ impl Gateway {
         credentials: Arc<dyn Credentials>,
         clock: Arc<dyn Clock>,
     ) -> Protocol {
-        let &Config { ref region, unsupported_acl, reserved_buckets, .. } = &config;
-        let gateway = Self { objects, iam, region: region.clone(), unsupported_acl, reserved_buckets };
+        let gateway =
+            Self { objects, iam, region: config.region.clone(), reserved_buckets: config.reserved_buckets };
         Protocol::new(config, credentials, clock, Arc::new(gateway))
     }
 }

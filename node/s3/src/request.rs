@@ -1,23 +1,19 @@
 //! A request as its operation reads it: admitted, with everything that it says taken apart once.
 
 use std::fmt;
-use std::str::FromStr;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http::HeaderMap;
 use sherd_core::id::ObjectKey;
 use sherd_core::register::call::ClientCall;
 use sherd_front::source::Source;
-use sherd_signature::query::Query;
 
 use crate::access::Access;
 use crate::head::names::NamedVersion;
+use crate::head::request_head::RequestHead;
 use crate::wire::checksum::{self, DeclaredChecksum};
 use crate::wire::context::{RequestId, Trailers};
-use crate::wire::form::request::FormRequest;
-use crate::wire::query::parsed;
-use crate::wire::refusal::Refusal;
+use crate::wire::form::success::SuccessAction;
 use sherd_store::object::{
     BodyStream, BucketRef, ExpectedChecksum, LookupError, ObjectName, Upload, UploadBody,
 };
@@ -164,42 +160,27 @@ impl Payload {
 /// A request that was admitted.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Its id.
+    /// The id of the request.
     pub id: RequestId,
     /// The bucket or object that it addresses.
     pub target: Target,
     /// The version of the object that it names.
     pub version: Option<NamedVersion>,
-    /// Its parameters.
-    pub query: Query<'a>,
-    /// Its headers, and those that a presigned URL carries in its query.
-    pub headers: HeaderMap,
+    /// The headers and the parameters.
+    pub head: RequestHead<'a>,
     /// The place that it came from.
     pub source: Source,
     /// The call that it is a sending of, where its signature vouches for that.
     pub call: Option<ClientCall>,
     /// The rights of its caller.
     pub access: Access,
-    /// Its body.
+    /// The body, and the headers that describe it.
     pub payload: Payload,
-    /// Its fields without a header of their own, where it is a form.
-    pub form: Option<Box<FormRequest>>,
+    /// The answer that it asks for, where it is a form.
+    pub form: Option<SuccessAction>,
 }
 
 impl Request<'_> {
-    /// A parameter, read as what it should be.
-    ///
-    /// # Errors
-    /// InvalidArgument for any other value.
-    pub fn parameter<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
-        parsed(&self.query, name)
-    }
-
-    /// A parameter that is text.
-    pub fn text(&self, name: &str) -> Option<String> {
-        self.query.text(name).map(Into::into)
-    }
-
     /// Whether the null version is asked for by name: the only one that operations on an object are asked
     /// for.
     pub fn names_null_version(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Operations that keep what they were given: the far end of the protocol layer.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use futures::future::{self, BoxFuture, Either};
 use futures::{FutureExt as _, StreamExt as _};
 use http::StatusCode;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, RANGE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, RANGE};
 use parking_lot::Mutex;
 use s3s::Body;
 use s3s::dto::{
@@ -26,12 +27,24 @@ use tokio::sync::watch;
 use crate::record::Recording;
 use sherd_s3::answer::Outcome;
 use sherd_s3::answer::{self, Response};
+use sherd_s3::head::request_head::RequestHead;
 use sherd_s3::operation::{AccountBlockLookup, BucketLookup, Operation, Operations};
 use sherd_s3::request::{Payload, Request, RequestBody};
 use sherd_s3::wire::checksum::DeclaredChecksum;
 use sherd_s3::wire::code::Code;
 use sherd_s3::wire::refusal::Refusal;
 use sherd_store::object::{self as store, BucketRef, BucketView, LookupError, MissingResource, ObjectName};
+
+/// Headers of requests that are kept for tests.
+const SEEN: &[&str] = &[
+    "authorization",
+    "if-none-match",
+    "x-amz-checksum-crc32",
+    "x-amz-checksum-crc64nvme",
+    "x-amz-sdk-checksum-algorithm",
+];
+/// Names of user metadata that is kept.
+const METADATA: &[&str] = &["colour"];
 
 /// An object as it arrived.
 #[derive(Debug, Clone, Default)]
@@ -120,7 +133,7 @@ impl Memory {
         self.state.lock().views.insert(bucket.to_owned(), view(name, &entries));
     }
 
-    /// The headers that the last operation saw, and the checksum that they declare.
+    /// The headers of [`SEEN`] that the last operation saw, and the checksum that they declare.
     pub(crate) fn last_seen(&self) -> (HeaderMap, DeclaredChecksum) {
         let state = self.state.lock();
         (state.headers.clone(), state.checksum.clone())
@@ -133,7 +146,11 @@ impl Memory {
     fn record(&self, operation: Operation, request: &Request<'_>) {
         let mut state = self.state.lock();
         state.calls.push(operation.name());
-        state.headers = request.headers.clone();
+        let seen = SEEN.iter().filter_map(|name| {
+            let value = HeaderValue::try_from(&*request.head.value(*name)?).expect("a value");
+            Some((HeaderName::from_static(name), value))
+        });
+        state.headers = seen.collect();
         state.checksum = request.payload.checksum.clone();
     }
 
@@ -148,24 +165,24 @@ impl Memory {
         let (bucket, key) = (request.target.bucket_name().to_owned(), request.target.key().to_owned());
         match operation {
             Operation::PutObject | Operation::PostObject => {
-                let stored = self.read(&request.headers, request.payload).await?;
+                let stored = self.read(&request.head, request.payload).await?;
                 self.store(&bucket, &key, stored);
                 Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
             }
             Operation::UploadPart => {
-                self.read(&request.headers, request.payload).await?;
+                self.read(&request.head, request.payload).await?;
                 let headers = HeaderMap::from_iter([(ETAG, HeaderValue::from_static("\"p\""))]);
                 Ok(answer::empty(StatusCode::OK, headers))
             }
             Operation::CreateMultipartUpload => {
-                let content_type = text(&request.headers, "content-type");
+                let content_type = text(&request.head, "content-type");
                 self.store(&bucket, &key, Stored { content_type, ..Stored::default() });
                 let upload_id = Some("u1".to_owned());
                 answer::document(&CreateMultipartUploadOutput { upload_id, ..Default::default() })
             }
             Operation::CompleteMultipartUpload => answer::document(&CompleteMultipartUploadOutput::default()),
             Operation::GetObject => self.get(&bucket, &key),
-            Operation::HeadObject => self.head(&bucket, &key, &request.headers),
+            Operation::HeadObject => self.head(&bucket, &key, &request.head),
             Operation::ListObjectsV2 => {
                 let state = self.state.lock();
                 let keys = state.objects.keys().filter(|(of, _)| *of == bucket).map(|(_, key)| key.clone());
@@ -189,7 +206,7 @@ impl Memory {
         }
     }
 
-    async fn read(&self, headers: &HeaderMap, payload: Payload) -> Outcome<Stored> {
+    async fn read(&self, head: &RequestHead<'_>, payload: Payload) -> Outcome<Stored> {
         let trailers = payload.trailers.clone();
         let mut upload = payload.into_upload();
         let mut read = Vec::new();
@@ -201,14 +218,13 @@ impl Memory {
             pieces += 1;
             self.arrived.send_replace(read.len());
         }
-        let metadata = headers.iter().filter_map(|(name, value)| {
-            let name = name.as_str().strip_prefix("x-amz-meta-")?;
-            Some((name.to_owned(), value.to_str().ok()?.to_owned()))
-        });
+        let metadata = METADATA
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), text(head, &format!("x-amz-meta-{name}"))?)));
         let trailer = trailers.checksum();
         Ok(Stored {
             bytes: Bytes::from(read),
-            content_type: text(headers, "content-type"),
+            content_type: text(head, "content-type"),
             size: upload.size,
             metadata: metadata.collect(),
             trailer: trailer.and_then(|trailer| trailer.value.to_str().ok()).map(str::to_owned),
@@ -232,9 +248,9 @@ impl Memory {
         Ok(response)
     }
 
-    fn head(&self, bucket: &str, key: &str, headers: &HeaderMap) -> Outcome<Response> {
+    fn head(&self, bucket: &str, key: &str, head: &RequestHead<'_>) -> Outcome<Response> {
         let stored = self.object(bucket, key).ok_or(store::Error::Missing(MissingResource::Key))?;
-        let status = if headers.contains_key(RANGE) { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+        let status = if head.value(RANGE).is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
         let length = HeaderValue::from(stored.bytes.len());
         Ok(answer::empty(status, HeaderMap::from_iter([(CONTENT_LENGTH, length)])))
     }
@@ -281,8 +297,8 @@ fn view(name: ObjectKey, entries: &Entries) -> BucketView {
     BucketView { name, id: BucketId([1; 16]), created_ms: 1, config, roots_tags: None }
 }
 
-fn text(headers: &HeaderMap, name: &str) -> Option<String> {
-    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+fn text(head: &RequestHead<'_>, name: &str) -> Option<String> {
+    head.value(name).map(Cow::into_owned)
 }
 
 fn parsed<T: for<'xml> Deserialize<'xml>>(payload: &Payload) -> Result<T, Refusal> {

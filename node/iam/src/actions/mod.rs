@@ -30,15 +30,15 @@ type Handler = fn(Call) -> BoxFuture<'static, Result<Elements, Fault>>;
 /// An action.
 #[derive(Debug)]
 pub(crate) struct Action {
-    /// Its name.
+    /// The name of the action.
     pub(crate) name: &'static str,
     /// The permission that it takes.
     pub(crate) permission: &'static str,
-    /// Of which service it is.
+    /// The service that the action is one of.
     pub(crate) service: Service,
     /// The entity that it is about.
     pub(crate) subject: Subject,
-    /// Its work.
+    /// The function that does the work.
     pub(crate) run: Handler,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct SourcePolicy {
     pub(crate) id: String,
     /// As people name it: `policy reads of user ada`.
     pub(crate) place: String,
-    /// Its statements.
+    /// The statements.
     pub(crate) outline: Vec<StatementOutline>,
 }
 

@@ -1,22 +1,16 @@
 //! The facts of a request to S3 that conditions name, beside those of its origin. Each is computed where a
 //! condition asks for it alone.
 
-use std::borrow::Cow;
-
-use http::header::{HeaderMap, IF_MATCH, IF_NONE_MATCH, REFERER, USER_AGENT};
-use percent_encoding::percent_decode_str;
+use http::header::{AsHeaderName, IF_MATCH, IF_NONE_MATCH, REFERER, USER_AGENT};
 use sherd_core::record::Tag;
 use sherd_policy::{KeyName, Values};
 
 use sherd_front::callers::AuthType;
 use sherd_front::decision::{Fact, ServiceFacts};
 use sherd_signature::payload::PayloadForm;
-use sherd_signature::query::Query;
 
-/// The header that names the source of a copy.
-const COPY_SOURCE: &str = "x-amz-copy-source";
-/// The header that says whether a copy keeps its source's tags.
-pub(crate) const TAGGING_DIRECTIVE: &str = "x-amz-tagging-directive";
+use crate::head::columns::VERSION_ID;
+use crate::head::request_head::RequestHead;
 
 /// The kinds of facts that a request has by what it does, beside what the action that is asked for says:
 /// operations that share an action read different parts of a request.
@@ -43,8 +37,8 @@ pub(crate) struct FactKinds {
 /// The parts of a request that facts are made of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts<'a> {
-    headers: &'a HeaderMap,
-    query: Option<&'a Query<'a>>,
+    /// `None`: facts of no request.
+    head: Option<&'a RequestHead<'a>>,
     kinds: FactKinds,
     version: Option<&'a str>,
     /// The entity tag that guards a write, where no header has it.
@@ -76,15 +70,19 @@ impl FactKinds {
 }
 
 impl<'a> Facts<'a> {
-    /// The facts in headers alone.
-    pub(crate) const fn of(headers: &'a HeaderMap) -> Self {
-        let kinds = FactKinds::NONE;
-        Self { headers, query: None, kinds, version: None, guard: None, existing_tags: None, document: None }
-    }
+    /// The facts of no request.
+    pub(crate) const NONE: Self = Self {
+        head: None,
+        kinds: FactKinds::NONE,
+        version: None,
+        guard: None,
+        existing_tags: None,
+        document: None,
+    };
 
-    /// The facts in the whole head of a request.
-    pub(crate) const fn of_head(headers: &'a HeaderMap, query: &'a Query<'a>, kinds: FactKinds) -> Self {
-        Self { query: Some(query), kinds, ..Self::of(headers) }
+    /// The facts in the head of a request.
+    pub(crate) const fn of(head: &'a RequestHead<'a>) -> Self {
+        Self { head: Some(head), ..Self::NONE }
     }
 
     /// The same about an object that is there, whose tags count.
@@ -98,7 +96,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The same about a request that has these kinds of facts.
-    pub(super) const fn of_kinds(self, kinds: FactKinds) -> Self {
+    pub(crate) const fn of_kinds(self, kinds: FactKinds) -> Self {
         Self { kinds, ..self }
     }
 
@@ -107,7 +105,7 @@ impl<'a> Facts<'a> {
         self.kinds
     }
 
-    /// The same about a version.
+    /// The same about a version other than that of the request's own object.
     pub(crate) const fn with_version(self, version: Option<&'a str>) -> Self {
         Self { version, ..self }
     }
@@ -127,55 +125,33 @@ impl<'a> Facts<'a> {
         Self { document: Some(document), ..self }
     }
 
-    fn header(&self, name: impl http::header::AsHeaderName) -> Values<'a> {
-        let value = self.headers.get(name);
-        value.map_or(Values::Absent, |value| Values::One(String::from_utf8_lossy(value.as_bytes())))
+    fn header(&self, name: impl AsHeaderName) -> Values<'a> {
+        self.head.and_then(|head| head.value(name)).map_or(Values::Absent, Values::One)
     }
 
-    fn parameter(&self, name: &str) -> Values<'_> {
-        self.query.and_then(|query| query.text(name)).map_or(Values::Absent, Values::One)
+    fn parameter(&self, name: &str) -> Values<'a> {
+        self.head.and_then(|head| head.parameter_value(name)).map_or(Values::Absent, Values::One)
     }
 
-    fn version_id(&self) -> Values<'_> {
-        self.version.map_or_else(|| self.parameter("versionId"), Values::from)
+    fn version_id(&self) -> Values<'a> {
+        self.version.map_or_else(|| self.parameter(VERSION_ID), Values::from)
     }
 
-    /// The source of a copy, `bucket/key`, without its version and without what is escaped in the header.
-    fn copy_source(&self) -> Values<'_> {
-        let Some(value) = self.headers.get(COPY_SOURCE) else { return Values::Absent };
-        let text = std::str::from_utf8(value.as_bytes()).unwrap_or_default();
-        let (path, _) = text.split_once("?versionId=").unwrap_or((text, ""));
-        let decoded = form_text(path);
-        Values::from(decoded.strip_prefix('/').unwrap_or(&decoded).to_owned())
-    }
-
-    /// The tags that the request gives to an object, by its header, its document or what it copies.
-    fn request_tags(&self) -> Result<Vec<GivenTag<'_>>, Fact> {
+    /// The tags that the request gives to an object, by its header, its form, its document or what it copies.
+    fn request_tags(&self) -> Result<&'a [Tag], Fact> {
         match self.document {
-            Some(DocumentFacts::Tags(tags)) => {
-                Ok(tags.iter().map(|tag| ((&*tag.key).into(), (&*tag.value).into())).collect())
-            }
+            Some(DocumentFacts::Tags(tags)) => Ok(tags),
             None if self.kinds.has_document => Err(Fact::Document),
             Some(DocumentFacts::Bucket { .. }) | None => {
-                let text = self.headers.get("x-amz-tagging").and_then(|text| text.to_str().ok());
-                let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-                let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-                Ok(pairs.map(|(key, value)| (form_text(key), form_text(value))).collect())
+                let given = self.head.and_then(RequestHead::tags);
+                Ok(given.map_or(&[], |given| &given.named))
             }
         }
     }
 
-    fn request_tag(&self, key: &str) -> Result<Values<'_>, Fact> {
-        let found = self.request_tags()?.into_iter().find(|(name, _)| name == key);
-        Ok(found.map_or(Values::Absent, |(_, value)| Values::One(value)))
-    }
-
-    fn request_tag_keys(&self) -> Result<Values<'_>, Fact> {
+    fn request_tag_keys(&self) -> Result<Values<'a>, Fact> {
         let tags = self.request_tags()?;
-        if tags.is_empty() {
-            return Ok(Values::Absent);
-        }
-        Ok(Values::Many(tags.into_iter().map(|(key, _)| key).collect()))
+        Ok(if tags.is_empty() { Values::Absent } else { keys_of(tags) })
     }
 
     /// The tags that the request gives to a bucket.
@@ -196,23 +172,19 @@ impl<'a> Facts<'a> {
 
     fn bucket_tag_keys_given(&self) -> Result<Values<'_>, Fact> {
         // Conditions on sets take one without values for an absent one.
-        Ok(Values::Many(self.bucket_tags_given()?.iter().map(|tag| tag.key.as_str().into()).collect()))
+        Ok(keys_of(self.bucket_tags_given()?))
     }
 }
 
-/// The key and the value of a tag that a request gives.
-type GivenTag<'a> = (Cow<'a, str>, Cow<'a, str>);
+/// The keys of tags.
+fn keys_of(tags: &[Tag]) -> Values<'_> {
+    Values::Many(tags.iter().map(|tag| tag.key.as_str().into()).collect())
+}
 
 /// The value of a tag.
 fn value_of<'a>(tags: &'a [Tag], key: &str) -> Values<'a> {
     let found = tags.iter().find(|tag| tag.key == key);
     found.map_or(Values::Absent, |tag| Values::from(tag.value.as_str()))
-}
-
-/// URL query text, in which a plus sign is a blank.
-fn form_text(text: &str) -> Cow<'_, str> {
-    let blanks = text.replace('+', " ");
-    percent_decode_str(&blanks).decode_utf8_lossy().into_owned().into()
 }
 
 /// The facts of a request in a bucket.
@@ -292,7 +264,7 @@ impl ServiceFacts for RequestFacts<'_> {
             KeyName::RequestTag => parts.bucket_tag_given(tag)?,
             KeyName::TagKeys => parts.bucket_tag_keys_given()?,
             KeyName::BucketTag | KeyName::ResourceTag => value_of(bucket_tags, tag),
-            KeyName::RequestObjectTag => parts.request_tag(tag)?,
+            KeyName::RequestObjectTag => value_of(parts.request_tags()?, tag),
             KeyName::RequestObjectTagKeys => parts.request_tag_keys()?,
             KeyName::IfMatch if kinds.guards => parts.header(IF_MATCH),
             KeyName::IfMatch => parts.guard.into(),
@@ -302,7 +274,7 @@ impl ServiceFacts for RequestFacts<'_> {
                 kinds.creates.map(|creates| if creates { "true" } else { "false" }).into()
             }
             KeyName::ContentSha256 => self.content_sha256(),
-            KeyName::CopySource if kinds.copies => parts.copy_source(),
+            KeyName::CopySource if kinds.copies => parts.head.and_then(RequestHead::copied_path).into(),
             KeyName::MetadataDirective if kinds.copies => parts.header("x-amz-metadata-directive"),
             // Keys of the identity are never asked for here; all others no request has.
             name => header_of(name).map_or(Values::Absent, |header| parts.header(header)),

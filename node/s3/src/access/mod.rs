@@ -14,7 +14,6 @@ pub(crate) mod limits;
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::record::Tag;
 use sherd_front::callers::{Caller, Credential};
@@ -26,6 +25,7 @@ use sherd_front::source::Source;
 use sherd_policy::{Identity, KeyName, Resource};
 use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
 
+use crate::head::request_head::RequestHead;
 use crate::wire::code::Code;
 use crate::wire::refusal::Refusal;
 
@@ -184,11 +184,11 @@ impl Access {
     /// conditions on others are judged once, by the request's headers.
     pub(crate) fn for_batch(
         self,
-        headers: &HeaderMap,
+        head: &RequestHead<'_>,
         actions: &[&'static str],
         differing: &[KeyName],
     ) -> Self {
-        let facts = self.facts(Facts::of(headers));
+        let facts = self.facts(Facts::of(head));
         let settle = |kept: &Arc<KeptRights>| kept.settled(&self.origin, &facts, actions, differing);
         let rights = self.rights.as_ref().map(settle).map(Arc::new);
         Self { rights, ..self }
@@ -336,7 +336,7 @@ impl Access {
     /// AccessDenied instead of the error.
     pub(crate) fn shown(&self, bucket: &str, error: Error) -> Result<Error, Refusal> {
         if self.rights.is_some() && matches!(error, Error::Missing(MissingResource::Key)) {
-            self.allow(LIST, Resource::Bucket(bucket), Facts::of(&HeaderMap::new()))?;
+            self.allow(LIST, Resource::Bucket(bucket), Facts::NONE)?;
         }
         Ok(error)
     }

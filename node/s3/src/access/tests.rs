@@ -1,12 +1,10 @@
 //! Decisions on requests of users, of anonymous callers and of root: a table of each, and the words of a
 //! refusal.
 
-use http::HeaderValue;
 use sherd_core::record::Tag;
 use sherd_front::callers::{AccessKey, AuthType, Credential, SignatureFacts};
 use sherd_policy::{Policy, PolicyForm, UserIdentity};
 use sherd_signature::Secret;
-use sherd_signature::query::Query;
 
 use super::facts::{DocumentFacts, FactKinds};
 use super::*;
@@ -49,10 +47,6 @@ fn statement(effect: &str, action: &str, resource: &str, condition: &str) -> Str
     )
 }
 
-fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-    pairs.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
-}
-
 /// Whether a user whose policy is one statement may read `b/k`.
 fn may_read(action: &str, resource: &str, condition: &str, facts: Facts<'_>) -> bool {
     let access = user(&[&statement("Allow", action, resource, condition)]).in_no_bucket();
@@ -61,8 +55,7 @@ fn may_read(action: &str, resource: &str, condition: &str, facts: Facts<'_>) -> 
 
 #[test]
 fn a_user_may_do_what_its_policies_allow_and_root_everything() {
-    let none = HeaderMap::new();
-    let facts = Facts::of(&none);
+    let facts = Facts::NONE;
     assert!(may_read("s3:GetObject", "arn:aws:s3:::b/*", "", facts));
     assert!(may_read("s3:*", "*", "", facts));
     assert!(!may_read("s3:PutObject", "arn:aws:s3:::b/*", "", facts));
@@ -78,9 +71,8 @@ fn a_user_may_do_what_its_policies_allow_and_root_everything() {
 
 #[test]
 fn a_refusal_says_who_may_not_do_what_and_why() {
-    let none = HeaderMap::new();
     let says = |access: &Access, action, resource| {
-        access.allow(action, resource, Facts::of(&none)).unwrap_err().message.into_owned()
+        access.allow(action, resource, Facts::NONE).unwrap_err().message.into_owned()
     };
     let app = user(&[&statement("Deny", "s3:PutObject", "*", "")]).in_no_bucket();
     assert_eq!(
@@ -113,13 +105,12 @@ fn may(action: &'static str, condition: &str, facts: Facts<'_>) -> bool {
 fn copies_alone_name_a_source_and_without_its_version() {
     let condition = r#"{"StringEquals":{"s3:x-amz-copy-source":"src/a?b"}}"#;
     let spaced = r#"{"StringEquals":{"s3:x-amz-copy-source":"src/a b+c"}}"#;
-    let plus = headers(&[("x-amz-copy-source", "src/a+b%2Bc")]);
-    let (query, kinds) = (Query::default(), FactKinds { copies: true, ..FactKinds::default() });
-    assert!(may("s3:PutObject", spaced, Facts::of_head(&plus, &query, kinds)), "as the copy reads it");
+    let plus = RequestHead::with(&[("x-amz-copy-source", "src/a+b%2Bc")]);
+    let kinds = FactKinds { copies: true, ..FactKinds::default() };
+    assert!(may("s3:PutObject", spaced, Facts::of(&plus).of_kinds(kinds)), "as the copy reads it");
     for named in ["/src/a%3Fb?versionId=null", "src/a%3Fb"] {
-        let headers = headers(&[("x-amz-copy-source", named)]);
-        let query = Query::default();
-        let facts = |copies| Facts::of_head(&headers, &query, FactKinds { copies, ..FactKinds::default() });
+        let head = RequestHead::with(&[("x-amz-copy-source", named)]);
+        let facts = |copies| Facts::of(&head).of_kinds(FactKinds { copies, ..FactKinds::default() });
         assert!(may("s3:PutObject", condition, facts(true)), "{named}");
         assert!(!may("s3:PutObject", condition, facts(false)), "a write of bytes that the client sends");
         assert!(!may(READ_OBJECT, condition, facts(true)), "the read of the source has no such key");
@@ -128,7 +119,7 @@ fn copies_alone_name_a_source_and_without_its_version() {
 
 #[test]
 fn each_fact_of_a_request_is_one_that_a_condition_can_name() {
-    let headers = headers(&[
+    let head = RequestHead::with(&[
         ("user-agent", "app/1"),
         ("referer", "https://a.example/"),
         ("x-amz-acl", "private"),
@@ -139,10 +130,10 @@ fn each_fact_of_a_request_is_one_that_a_condition_can_name() {
         ("x-amz-tagging", "team=blue&a+b=c%2Bd"),
         ("if-match", "*"),
     ]);
-    let query = Query::parse(Some("prefix=a%2F&delimiter=%2F&max-keys=7&versionId=null")).unwrap();
+    let head = head.and_query("prefix=a%2F&delimiter=%2F&max-keys=7&versionId=null");
     let kinds =
         FactKinds { lists: true, copies: true, creates: Some(true), guards: true, ..FactKinds::default() };
-    let facts = Facts::of_head(&headers, &query, kinds);
+    let facts = Facts::of(&head).of_kinds(kinds);
     let write = "s3:PutObject";
     for (action, operator, key, value) in [
         (READ_OBJECT, "IpAddress", "aws:SourceIp", "192.0.2.0/24"),
@@ -201,8 +192,7 @@ fn each_fact_of_a_request_is_one_that_a_condition_can_name() {
 
 #[test]
 fn a_decision_waits_for_the_tags_of_the_object_where_a_policy_names_them() {
-    let none = HeaderMap::new();
-    let facts = Facts::of(&none).about_object();
+    let facts = Facts::NONE.about_object();
     let object = Resource::Object("b", "k");
     let tag = |value: &str| [Tag { key: "stage".to_owned(), value: value.to_owned() }];
     let condition = r#"{"StringEquals":{"s3:ExistingObjectTag/stage":"open"}}"#;
@@ -223,10 +213,7 @@ fn a_decision_waits_for_the_tags_of_the_object_where_a_policy_names_them() {
 
 #[test]
 fn a_decision_waits_for_the_document_that_gives_tags_or_a_location() {
-    let none = HeaderMap::new();
-    let kinds = FactKinds { has_document: true, ..FactKinds::default() };
-    let query = Query::default();
-    let facts = Facts::of_head(&none, &query, kinds);
+    let facts = Facts::NONE.of_kinds(FactKinds { has_document: true, ..FactKinds::default() });
     let actions = |action| [Some(action), None, None, None];
     let condition = r#"{"StringEquals":{"s3:RequestObjectTag/stage":"open"}}"#;
     let mut access = user(&[&statement("Allow", "s3:PutObjectTagging", "*", condition)]).in_no_bucket();
@@ -249,10 +236,8 @@ fn a_decision_waits_for_the_document_that_gives_tags_or_a_location() {
 
 #[test]
 fn a_decision_waits_for_the_tags_that_a_bucket_gets() {
-    let none = HeaderMap::new();
-    let query = Query::default();
     let kinds = FactKinds { has_document: true, tags_bucket: true, ..FactKinds::default() };
-    let facts = Facts::of_head(&none, &query, kinds);
+    let facts = Facts::NONE.of_kinds(kinds);
     let bucket = Resource::Bucket("b");
     let all = statement("Allow", "s3:*", "*", "");
     let tag = |key: &str, value: &str| Tag { key: key.to_owned(), value: value.to_owned() };
@@ -298,16 +283,16 @@ fn a_missing_key_is_shown_to_a_caller_who_may_list_its_bucket() {
 fn the_parts_of_a_batch_are_judged_by_the_headers_once() {
     let condition = r#"{"StringLike":{"aws:UserAgent":"tool/*"},"StringEquals":{"s3:VersionId":"null"}}"#;
     let policy = statement("Allow", "s3:DeleteObjectVersion", "arn:aws:s3:::b/k", condition);
-    let headers = headers(&[("user-agent", "tool/1")]);
+    let head = RequestHead::with(&[("user-agent", "tool/1")]);
     for access in [
         user(&[&policy]).in_no_bucket(),
         user(&[&policy]).in_no_bucket().for_batch(
-            &headers,
+            &head,
             &["s3:DeleteObject", "s3:DeleteObjectVersion"],
             &[KeyName::VersionId],
         ),
     ] {
-        let facts = Facts::of(&headers);
+        let facts = Facts::of(&head);
         let check = |key, version| {
             access.allow("s3:DeleteObjectVersion", Resource::Object("b", key), facts.with_version(version))
         };

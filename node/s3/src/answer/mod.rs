@@ -22,7 +22,7 @@ pub type Response = http::Response<Body>;
 
 /// The type of every document.
 pub const APPLICATION_XML: HeaderValue = HeaderValue::from_static("application/xml");
-/// Which version an answer is about.
+/// The header that says which version an answer is about.
 pub const VERSION_ID: HeaderName = HeaderName::from_static("x-amz-version-id");
 /// The one version that there is.
 pub const NULL: HeaderValue = HeaderValue::from_static("null");

@@ -20,7 +20,7 @@ use sherd_store::object::ListEntry;
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let listing = ListingQuery::of(&request, "max-keys", 0)?;
-    let marker = request.text("marker").unwrap_or_default();
+    let marker = request.head.text("marker").unwrap_or_default();
     let bucket = request.target.bucket();
     let found = listing.keys(gateway, &bucket, (!marker.is_empty()).then(|| marker.clone())).await?;
     // A client goes on behind the last key, unless a delimiter hides what is last, or the page ended behind
@@ -50,10 +50,10 @@ pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
 }
 
 pub(crate) async fn list_v2(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let with_owner = request.parameter("fetch-owner")?.unwrap_or_default();
+    let with_owner = request.head.parameter("fetch-owner")?.unwrap_or_default();
     let listing = ListingQuery::of(&request, "max-keys", 0)?;
-    let start_after = request.text("start-after").filter(|start| !start.is_empty());
-    let continuation_token = request.text("continuation-token");
+    let start_after = request.head.text("start-after").filter(|start| !start.is_empty());
+    let continuation_token = request.head.text("continuation-token");
     let after = match &continuation_token {
         Some(token) => Some(token::decode(ListingKind::Objects, token)?),
         None => start_after.clone(),

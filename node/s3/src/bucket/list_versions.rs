@@ -24,8 +24,8 @@ const NULL: &str = "null";
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let listing = ListingQuery::of(&request, "max-keys", 0)?;
-    let key_marker = request.text("key-marker").unwrap_or_default();
-    let version_marker = request.text("version-id-marker");
+    let key_marker = request.head.text("key-marker").unwrap_or_default();
+    let version_marker = request.head.text("version-id-marker");
     check_markers(&key_marker, version_marker.as_deref())?;
     let bucket = request.target.bucket();
     let after = (!key_marker.is_empty()).then(|| key_marker.clone());

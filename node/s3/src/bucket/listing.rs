@@ -33,12 +33,12 @@ impl ListingQuery {
     /// # Errors
     /// InvalidArgument for a malformed bound or encoding.
     pub(crate) fn of(request: &Request<'_>, max: &'static str, min: u32) -> Result<Self, Refusal> {
-        let asked = request.parameter(max)?;
-        let encoding = KeyEncoding::of(request.text("encoding-type").as_deref())?;
+        let asked = request.head.parameter(max)?;
+        let encoding = KeyEncoding::of(request.head.text("encoding-type").as_deref())?;
         Ok(Self {
             max: page_size(asked, max, min)?,
-            prefix: request.text("prefix").unwrap_or_default(),
-            delimiter: request.text("delimiter").filter(|delimiter| !delimiter.is_empty()),
+            prefix: request.head.text("prefix").unwrap_or_default(),
+            delimiter: request.head.text("delimiter").filter(|delimiter| !delimiter.is_empty()),
             encoding,
         })
     }

@@ -1,7 +1,7 @@
 //! CreateBucket, HeadBucket, DeleteBucket, ListBuckets, GetBucketLocation.
 //!
 //! A cluster is one region. A bucket is in it or nowhere, so a location constraint names it or is
-//! refused; no constraint means the cluster's region, whatever that is. As on AWS, us-east-1 has
+//! refused; no constraint means the cluster's region. As on AWS, us-east-1 has
 //! the empty name, and there alone creating one's own bucket again succeeds.
 
 pub(crate) mod account;
@@ -36,7 +36,7 @@ use crate::gateway::Gateway;
 use crate::gateway::REGION_DEFAULT;
 use crate::head::names;
 use crate::head::owner;
-use crate::head::{document, timestamp, typed};
+use crate::head::{document, timestamp};
 use crate::request::Request;
 use crate::wire::code::Code;
 use crate::wire::refusal::Refusal;
@@ -93,7 +93,7 @@ pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<R
     let document = request.payload.into_document();
     let configuration: Option<CreateBucketConfiguration> =
         document.as_deref().map(document::of).transpose()?;
-    typed::flag(&request.headers, "x-amz-bucket-object-lock-enabled")?;
+    request.head.flag("x-amz-bucket-object-lock-enabled")?;
     let name = names::new_bucket(request.target.bucket_name())?;
     if gateway.reserved_buckets.contains(&name.as_str()) {
         let message = "The bucket name is reserved: the store answers health probes at its paths";
@@ -107,7 +107,7 @@ pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<R
     let constraint = configuration.location_constraint.as_ref().map(BucketLocationConstraint::as_str);
     let location = location_of(&gateway.region, constraint)?;
     let given = DocumentFacts::Bucket { location: constraint.unwrap_or_default(), tags: &tags };
-    let facts = Facts::of(&request.headers).with_document(given);
+    let facts = Facts::of(&request.head).with_document(given);
     let access = request.access;
     access.settle(Resource::Bucket(name.as_str()), facts)?;
     tags::check_new(&access, name.as_str(), &tags, facts)?;
@@ -176,10 +176,10 @@ pub(crate) async fn location(gateway: &Gateway, request: Request<'_>) -> Outcome
 }
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let bucket_region = request.text("bucket-region");
-    let continuation_token = request.text("continuation-token");
-    let max_buckets = request.parameter("max-buckets")?;
-    let prefix = request.text("prefix");
+    let bucket_region = request.head.text("bucket-region");
+    let continuation_token = request.head.text("continuation-token");
+    let max_buckets = request.head.parameter("max-buckets")?;
+    let prefix = request.head.text("prefix");
     let max = max_buckets.map_or(Ok(BUCKETS_MAX), max_of)?;
     // AWS says a bucket's region once the request has any parameter.
     let with_region =

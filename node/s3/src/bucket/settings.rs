@@ -11,9 +11,10 @@ use s3s::xml::{DeError, DeResult, Deserialize, DeserializeContent, Deserializer}
 use crate::answer::Outcome;
 use crate::answer::{self, NULL, Response, VERSION_ID};
 use crate::gateway::Gateway;
-use crate::head::acl::{self, UnsupportedAcl};
+use crate::head::acl::UnsupportedAcl;
 use crate::head::document;
 use crate::head::owner;
+use crate::head::request_head::RequestHead;
 use crate::request::{Payload, Request};
 use crate::wire::code::Code;
 use crate::wire::refusal::Refusal;
@@ -21,16 +22,16 @@ use sherd_store::object::{ReadConditions, ReadRequest, Span};
 
 pub(crate) async fn put_bucket_acl(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     gateway.objects.head_bucket(request.target.bucket_key()).await?;
-    check_acl(gateway.unsupported_acl, &request.headers, request.payload)?;
+    check_acl(&request.head, request.payload)?;
     Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
 }
 
 pub(crate) async fn put_object_acl(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
-    let Request { target, headers, payload, .. } = request;
+    let Request { target, head, payload, .. } = request;
     let (name, conditions) = (target.object(), ReadConditions::default());
     gateway.objects.head(ReadRequest { name, span: Span::Whole, conditions }).await?;
-    check_acl(gateway.unsupported_acl, &headers, payload)?;
+    check_acl(&head, payload)?;
     let version = null_version.then_some((VERSION_ID, NULL));
     Ok(answer::empty(StatusCode::OK, version.into_iter().collect()))
 }
@@ -160,8 +161,8 @@ impl<'xml> Deserialize<'xml> for GivenVersioning {
 
 /// Checks the list of a request, which is named by a header, judged before, or written as a document.
 /// A list that is ignored must be well-formed, too.
-fn check_acl(lists: UnsupportedAcl, headers: &HeaderMap, payload: Payload) -> Result<(), Refusal> {
-    match (acl::is_sent(headers), payload.into_document()) {
+fn check_acl(head: &RequestHead<'_>, payload: Payload) -> Result<(), Refusal> {
+    match (head.has_list(), payload.into_document()) {
         (true, None) => Ok(()),
         (true, Some(_)) => {
             Err(Refusal::says(Code::UnexpectedContent, "This request does not support content"))
@@ -172,7 +173,7 @@ fn check_acl(lists: UnsupportedAcl, headers: &HeaderMap, payload: Payload) -> Re
         (false, Some(bytes)) => {
             let list: AccessControlList =
                 document::of(&bytes).map_err(|_| Refusal::new(Code::MalformedACLError))?;
-            let is_taken = lists == UnsupportedAcl::Ignore || list.is_owners();
+            let is_taken = head.lists() == UnsupportedAcl::Ignore || list.is_owners();
             if is_taken { Ok(()) } else { Err(Refusal::new(Code::AccessControlListNotSupported)) }
         }
     }

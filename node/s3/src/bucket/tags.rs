@@ -30,7 +30,7 @@ pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     let tags = tagging::of_bucket_document(request.payload.into_document())?;
     let access = request.access;
     let given = DocumentFacts::Bucket { location: "", tags: &tags };
-    let facts = Facts::of(&request.headers).with_document(given);
+    let facts = Facts::of(&request.head).with_document(given);
     access.settle(Resource::Bucket(request.target.bucket_name()), facts)?;
     set(gateway, &access, request.target.bucket_key(), tags).await
 }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The name is where the next page begins. The checksum finds typing errors and tokens of another
-//! listing; it is no secret, for whoever may list may begin anywhere anyway.
+//! listing; it is not a secret: a caller with the right to list may begin anywhere.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +13,7 @@ use crc_fast::CrcAlgorithm;
 
 use crate::wire::refusal::Refusal;
 
-/// Which listing a token belongs to. The numbers stand in tokens that clients hold.
+/// The listing that a token belongs to. The numbers stand in tokens that clients hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ListingKind {

@@ -117,7 +117,7 @@ fn of_missing(missing: MissingResource) -> Refusal {
     }
 }
 
-/// What is wrong with a request, as S3 says it.
+/// The fault of a request, as S3 says it.
 pub(super) fn of_invalid(invalid: Invalid) -> Refusal {
     match invalid {
         Invalid::Range { size } => {
@@ -158,7 +158,7 @@ pub(super) fn of_invalid(invalid: Invalid) -> Refusal {
     }
 }
 
-/// What S3 says of a part or a Complete that does not fit its upload.
+/// The refusal of a part or a Complete that does not fit its upload.
 fn mismatch_text(invalid: &Invalid) -> String {
     let lower = |algorithm| checksum::name(algorithm).to_ascii_lowercase();
     match invalid {

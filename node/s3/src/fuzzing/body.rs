@@ -59,7 +59,7 @@ fn payload(framing: &ChunkedFraming, seed: usize, payload: &[u8]) {
     }
 }
 
-/// What decoding gives: the payload, the trailer, and whether the body was whole.
+/// The result of decoding: the payload, the trailer, and whether the body was whole.
 type DecodeResult = Result<(Vec<u8>, Option<TrailerChecksum>, bool), FramingError>;
 
 fn pieces(framing: &ChunkedFraming, bytes: &[u8], step: usize) -> DecodeResult {

@@ -11,7 +11,6 @@ use crate::wire::form::FormError;
 use crate::wire::form::fields as form_fields;
 use crate::wire::form::parser::Delimiter;
 use crate::wire::form::prelude::Prelude;
-use crate::wire::form::request::FormRequest;
 
 /// The boundary of the forms here.
 const BOUNDARY: &[u8] = b"multipart/form-data; boundary=b";
@@ -53,7 +52,6 @@ fn headers(fields: &FormFields) {
         assert_eq!(fields.all().iter().position(|other| same(&other.name)), Some(place));
         assert_eq!(fields.get(&field.name.to_ascii_uppercase()), Some(field.value.as_str()));
     }
-    assert_eq!(FormRequest::of(fields).tagging.as_deref(), fields.get("tagging"));
     let Ok(headers) = form_fields::headers(fields) else { return };
     assert!(headers.len() <= fields.all().len());
     for (name, value) in &headers {

@@ -1,7 +1,7 @@
-//! What must hold of any bytes that a client sends, by kind of input: `fuzz/` looks for bytes that
-//! break it, the tests here ask the seeds and random ones.
+//! Properties that hold of any bytes that a client sends, by kind of input: `fuzz/` looks for bytes that
+//! break them, the tests here ask the seeds and random ones.
 //!
-//! Every function takes whatever comes and panics where a promise is broken; what is refused is
+//! Every function takes any bytes and panics where a property is broken; a refusal is
 //! fine. Built for tests and for fuzzing only.
 
 mod body;

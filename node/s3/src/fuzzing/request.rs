@@ -6,7 +6,7 @@
 //!
 //! body
 //! ```
-//! Whatever the text, there is an answer, no answer is an internal error, an error's document has a
+//! Every text has an answer, no answer is an internal error, an error's document has a
 //! code, and an operation never gets another body than the head announced.
 
 use std::sync::{Arc, LazyLock};
@@ -36,7 +36,8 @@ use sherd_store::object::{self as store, BucketRef, BucketView, ObjectName};
 
 use crate::answer::Outcome;
 use crate::answer::{self, Response};
-use crate::head::{document, tagging};
+use crate::head::document;
+use crate::head::tagging::GivenTags;
 use crate::multipart;
 use crate::object::delete_object;
 use crate::operation::{AccountBlockLookup, BucketLookup, Operation, Operations};
@@ -77,9 +78,7 @@ impl Lookers {
             Operation::PutObject | Operation::PostObject => {
                 let is_form = operation == Operation::PostObject;
                 assert_eq!(request.form.is_some(), is_form);
-                if let Some(tagging) = request.form.as_deref().and_then(|form| form.tagging.as_deref()) {
-                    tagging::of_field(tagging)?;
-                }
+                request.head.tags().map(GivenTags::stored).transpose()?;
                 let mut upload = request.payload.into_upload();
                 let mut received = 0;
                 while let Some(bytes) = upload.body.next().await {
@@ -178,7 +177,7 @@ static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
 });
 
 /// One request, see the head of this file. One without a signature of its own is signed, unless it is a
-/// form. The status of its answer; `None` where the text is no request.
+/// form. The status of its answer; `None` where the text is not a request.
 pub fn request(input: &[u8]) -> Option<StatusCode> {
     let request = parsed(input)?;
     let is_head = request.method() == Method::HEAD;

@@ -2,14 +2,14 @@
 //! same, and keeps its limits.
 
 use http::header::{
-    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
-    RANGE,
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, IF_RANGE, RANGE,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sherd_core::limits::{
     ATTRIBUTES_BYTES_MAX, KEY_BYTES_MAX, METADATA_BYTES_MAX, OBJECT_TAGS_MAX, PARTS_MAX,
 };
-use sherd_core::record::Tag;
+use sherd_core::record::{ObjectTags, Tag};
 use sherd_signature::amz_date::AmzDate;
 use sherd_signature::authorization::Authorization;
 use sherd_signature::canonical::{CanonicalRequest, PathForm};
@@ -23,16 +23,18 @@ use crate::bucket::token::{self, ListingKind};
 use crate::head::attributes;
 use crate::head::checksum;
 use crate::head::conditions;
-use crate::head::copy_source;
 use crate::head::document;
 use crate::head::if_range;
 use crate::head::names;
 use crate::head::range;
-use crate::head::tagging;
+use crate::head::request_head::RequestHead;
+use crate::head::tagging::{self, GivenTags};
 use crate::head::timestamp;
 use crate::operation::route::route;
 use crate::wire::address::{Address, Level};
 use crate::wire::checksum::{ALGORITHMS, of_object};
+use crate::wire::code::Code;
+use crate::wire::refusal::Refusal;
 use sherd_store::object::{EtagMatch, Span};
 
 /// One text, taken for everything that a text of a request can be.
@@ -194,14 +196,19 @@ fn named(text: &str) {
     let _ = names::version("versionId", text);
 }
 
+fn of_header(text: &str) -> Result<ObjectTags, Refusal> {
+    let unusable = |_| Refusal::new(Code::InvalidArgument);
+    GivenTags::of_header(&HeaderValue::from_bytes(text.as_bytes()).map_err(unusable)?).stored()
+}
+
 fn tags(text: &str) {
-    for tags in [tagging::of_text(text), tagging::of_field(text)].into_iter().flatten() {
+    for tags in [of_header(text), tagging::of_field(text)].into_iter().flatten() {
         let tags_read = tags.decode().expect("encoded from tags");
         assert!(tags_read.len() <= OBJECT_TAGS_MAX && tags_read.len() == usize::from(tags.count()));
         let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let pairs: Vec<String> =
             tags_read.iter().map(|tag| format!("{}={}", encoded(&tag.key), encoded(&tag.value))).collect();
-        assert_eq!(tagging::of_text(&pairs.join("&")).as_ref(), Ok(&tags));
+        assert_eq!(of_header(&pairs.join("&")).as_ref(), Ok(&tags));
         let shown = |tag: &Tag| format!("<Tag><Key>{}</Key><Value>{}</Value></Tag>", tag.key, tag.value);
         let shown: String = tags_read.iter().map(shown).collect();
         // A parser takes the blanks around a text away.
@@ -212,8 +219,8 @@ fn tags(text: &str) {
     }
 }
 
-fn one(name: HeaderName, value: &HeaderValue) -> HeaderMap {
-    HeaderMap::from_iter([(name, value.clone())])
+fn one(name: HeaderName, value: &HeaderValue) -> RequestHead<'static> {
+    RequestHead::from_iter([(name, value.clone())])
 }
 
 fn headers(value: &HeaderValue) {
@@ -225,7 +232,7 @@ fn headers(value: &HeaderValue) {
             continue;
         }
         let quoted: Vec<String> = tags.iter().map(|tag| format!("\"{tag}\"")).collect();
-        // What is no header value came from bytes that are no text.
+        // A text that no header can carry came from bytes that are not UTF-8.
         let Ok(written) = HeaderValue::try_from(quoted.join(", ")) else { continue };
         let judged = conditions::of_read(&one(name.clone(), &written)).expect("a list that is not empty");
         let again = if name == IF_MATCH { judged.if_match } else { judged.if_none_match };
@@ -235,20 +242,21 @@ fn headers(value: &HeaderValue) {
     let _ = conditions::of_write(&one(IF_MATCH, value));
     let _ = conditions::of_write(&one(IF_NONE_MATCH, value));
     let _ = conditions::of_delete(&one(IF_MATCH, value));
-    let mut ranged = one(IF_RANGE, value);
-    assert!(if_range::Validator::of(&ranged).is_none(), "without a range it says nothing");
-    ranged.insert(RANGE, HeaderValue::from_static("bytes=0-"));
+    assert!(if_range::Validator::of(&one(IF_RANGE, value)).is_none(), "without a range it says nothing");
+    let range = (RANGE, HeaderValue::from_static("bytes=0-"));
+    let ranged = RequestHead::from_iter([(IF_RANGE, value.clone()), range]);
     assert!(if_range::Validator::of(&ranged).is_some());
 }
 
 fn copy_sources(value: &HeaderValue) {
     let header = HeaderName::from_static("x-amz-copy-source");
-    let Ok(source) = copy_source::of(&one(header.clone(), value)) else { return };
+    let head = one(header.clone(), value);
+    let Ok(source) = head.copy_source() else { return };
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let (bucket, key) = (encoded(source.name.bucket.name().as_str()), encoded(source.name.key.as_str()));
     let version = source.version.map_or_else(String::new, |version| format!("?versionId={version}"));
     let written = HeaderValue::try_from(format!("/{bucket}/{key}{version}")).expect("encoded to ASCII");
-    assert_eq!(copy_source::of(&one(header, &written)).ok(), Some(source));
+    assert_eq!(one(header, &written).copy_source().ok(), Some(source));
 }
 
 fn checksums(value: &HeaderValue) {
@@ -258,22 +266,22 @@ fn checksums(value: &HeaderValue) {
         assert_eq!(of_object(algorithm, checksum::text(&found).as_bytes()), Some(found));
     }
     for header in ["x-amz-checksum-algorithm", "x-amz-checksum-type", "x-amz-trailer"] {
-        let map = one(HeaderName::from_static(header), value);
-        let _ = checksum::of_upload(&map);
+        let _ = checksum::of_upload(&one(HeaderName::from_static(header), value));
     }
 }
 
 fn stored(value: &HeaderValue) {
-    let mut request = one(CONTENT_TYPE, value);
-    request.insert(HeaderName::from_static("content-encoding"), value.clone());
-    request.insert(HeaderName::from_static("x-amz-meta-a"), value.clone());
-    let Ok(attributes) = attributes::of_request(&request) else { return };
+    let metadata = HeaderName::from_static("x-amz-meta-a");
+    let names = [CONTENT_TYPE, CONTENT_ENCODING, metadata];
+    let head: RequestHead<'_> = names.into_iter().map(|name| (name, value.clone())).collect();
+    let Ok(attributes) = attributes::of_request(&head) else { return };
     let bytes: usize = attributes.pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
     assert!(bytes <= ATTRIBUTES_BYTES_MAX && METADATA_BYTES_MAX <= ATTRIBUTES_BYTES_MAX);
     let mut answer = HeaderMap::new();
     attributes::add_headers(&attributes, &mut answer);
     assert!(!answer.contains_key("x-amz-missing-meta"), "what a header brought, a header carries");
     if attributes.pairs.iter().all(|(_, value)| value.is_ascii()) {
-        assert_eq!(attributes::of_request(&answer).ok(), Some(attributes));
+        let back = answer.into_iter().filter_map(|(name, value)| Some((name?, value)));
+        assert_eq!(attributes::of_request(&back.collect()).ok(), Some(attributes));
     }
 }

@@ -1,7 +1,7 @@
 //! Access control lists: as in a bucket of AWS with Object Ownership `BucketOwnerEnforced`, its default since
 //! April 2023. They decide nothing, and the only one that is taken gives the owner full control.
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 use s3s::dto::{ObjectCannedACL, ObjectOwnership};
 
 use crate::wire::code::Code;
@@ -32,11 +32,6 @@ pub enum UnsupportedAcl {
 /// Whether a header brings a list or a part of one; named without its `x-amz-`.
 pub(crate) fn is_list(rest: &str) -> bool {
     rest == "acl" || rest.starts_with("grant-")
-}
-
-/// Whether a list is among the headers.
-pub(crate) fn is_sent(headers: &HeaderMap) -> bool {
-    headers.keys().any(|name| name.as_str().strip_prefix("x-amz-").is_some_and(is_list))
 }
 
 /// Judges a list by its name, the value of `x-amz-acl`.

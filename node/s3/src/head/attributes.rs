@@ -11,6 +11,7 @@ use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use sherd_core::limits::{ATTRIBUTES_BYTES_MAX, METADATA_BYTES_MAX, REDIRECT_BYTES_MAX};
 use sherd_core::record::Attributes;
 
+use crate::head::request_head::RequestHead;
 use crate::wire::code::Code;
 use crate::wire::refusal::Refusal;
 use crate::wire::system_headers::SYSTEM;
@@ -33,10 +34,10 @@ const ENCODED_WORD_BYTES: usize = 45;
 /// # Errors
 /// MetadataTooLarge beyond 2 KiB of either kind or 8 KiB of all, InvalidArgument for bytes that are not
 /// UTF-8, InvalidRedirectLocation as [`redirect`].
-pub(crate) fn of_request(headers: &HeaderMap) -> Result<Attributes, Refusal> {
+pub(crate) fn of_request(head: &RequestHead<'_>) -> Result<Attributes, Refusal> {
     let mut pairs = Vec::new();
     for name in SYSTEM {
-        let mut value = text(headers, &name)?.unwrap_or_default();
+        let mut value = text(head, &name)?.unwrap_or_default();
         if name == CONTENT_ENCODING {
             value = without_aws_chunked(&value);
         }
@@ -46,12 +47,12 @@ pub(crate) fn of_request(headers: &HeaderMap) -> Result<Attributes, Refusal> {
     }
     bounded(&pairs, 0)?;
     let system = pairs.len();
-    for name in headers.keys().filter(|name| is_user_metadata(name)) {
-        let value = text(headers, name)?.unwrap_or_default();
+    for name in head.names().filter(|name| is_user_metadata(name)) {
+        let value = text(head, name)?.unwrap_or_default();
         pairs.push((name.as_str().to_owned(), value));
     }
     bounded(pairs.get(system..).unwrap_or_default(), USER_METADATA.len())?;
-    pairs.extend(redirect(headers)?.map(|location| (REDIRECT.to_owned(), location)));
+    pairs.extend(redirect(head)?.map(|location| (REDIRECT.to_owned(), location)));
     let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > ATTRIBUTES_BYTES_MAX {
         return Err(too_large(ATTRIBUTES_BYTES_MAX));
@@ -64,8 +65,8 @@ pub(crate) fn of_request(headers: &HeaderMap) -> Result<Attributes, Refusal> {
 /// # Errors
 /// InvalidRedirectLocation for any other text than a path or an address of HTTP, and beyond 2 KiB;
 /// InvalidArgument for bytes that are not UTF-8.
-pub(crate) fn redirect(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
-    let location = text(headers, &HeaderName::from_static(REDIRECT))?;
+pub(crate) fn redirect(head: &RequestHead<'_>) -> Result<Option<String>, Refusal> {
+    let location = text(head, &HeaderName::from_static(REDIRECT))?;
     let Some(location) = location.filter(|location| !location.is_empty()) else { return Ok(None) };
     let message = if !["/", "http://", "https://"].iter().any(|start| location.starts_with(start)) {
         "The website redirect location must have a prefix of 'http://' or 'https://' or '/'."
@@ -95,9 +96,9 @@ fn too_large(bytes_max: usize) -> Refusal {
 }
 
 /// All values of a header, joined as HTTP joins them.
-fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal> {
+fn text(head: &RequestHead<'_>, name: &HeaderName) -> Result<Option<String>, Refusal> {
     let mut joined: Option<String> = None;
-    for value in headers.get_all(name) {
+    for value in head.all(name) {
         let value = std::str::from_utf8(value.as_bytes()).map_err(|_| {
             Refusal::says(Code::InvalidArgument, format!("The value of the header {name} is not UTF-8"))
         })?;
@@ -159,12 +160,9 @@ mod tests {
 
     use super::*;
 
-    fn headers(pairs: &[(&'static str, &[u8])]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in pairs {
-            headers.append(*name, HeaderValue::from_bytes(value).unwrap());
-        }
-        headers
+    fn headers(pairs: &[(&'static str, &[u8])]) -> RequestHead<'static> {
+        let value = |value| HeaderValue::from_bytes(value).unwrap();
+        pairs.iter().map(|(name, bytes)| (HeaderName::from_static(name), value(bytes))).collect()
     }
 
     fn back(attributes: &Attributes) -> HeaderMap {
@@ -175,7 +173,7 @@ mod tests {
 
     #[test]
     fn headers_and_metadata_are_stored_lower_case_and_come_back() {
-        let mut request = headers(&[
+        let request = headers(&[
             ("host", b"h"),
             ("content-type", b"text/plain"),
             ("cache-control", b"no-cache"),
@@ -184,11 +182,8 @@ mod tests {
             ("content-language", b"de"),
             ("expires", b"when I say so"),
             ("x-amz-acl", b"private"),
+            ("x-amz-meta-colour", b" blue "),
         ]);
-        request.insert(
-            HeaderName::from_bytes(b"X-Amz-Meta-Colour").unwrap(),
-            HeaderValue::from_static(" blue "),
-        );
         let stored = of_request(&request).unwrap();
         assert_eq!(stored.get("content-encoding"), Some("gzip"));
         assert_eq!(stored.get("x-amz-meta-colour"), Some("blue"));
@@ -268,16 +263,17 @@ mod tests {
     fn all_attributes_together_have_a_bound() {
         let redirect = format!("/{}", "r".repeat(REDIRECT_BYTES_MAX - 1));
         let control = "c".repeat(METADATA_BYTES_MAX - "cache-control".len());
-        let mut request = headers(&[(REDIRECT, redirect.as_bytes()), ("cache-control", control.as_bytes())]);
-        let mut add = |range: std::ops::Range<usize>| {
-            for number in range {
-                let name = HeaderName::try_from(format!("{USER_METADATA}{number:03}")).unwrap();
-                request.insert(name, HeaderValue::from_static("12345"));
-            }
-            of_request(&request).map(|stored| stored.pairs.len()).map_err(|refusal| refusal.code)
+        let first = [(REDIRECT.to_owned(), redirect), ("cache-control".to_owned(), control)];
+        let stored = |metadata: usize| {
+            let metadata =
+                (0..metadata).map(|number| (format!("{USER_METADATA}{number:03}"), "12345".to_owned()));
+            let all = first.iter().cloned().chain(metadata);
+            let head: RequestHead<'_> =
+                all.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+            of_request(&head).map(|stored| stored.pairs.len()).map_err(|refusal| refusal.code)
         };
-        assert_eq!(add(0..200), Ok(202));
-        assert_eq!(add(200..250), Err(Code::MetadataTooLarge));
+        assert_eq!(stored(200), Ok(202));
+        assert_eq!(stored(250), Err(Code::MetadataTooLarge));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue};
 use s3s::dto::{ChecksumAlgorithm as AlgorithmName, ChecksumType};
 use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumKind};
 
+use crate::head::request_head::RequestHead;
 use crate::wire::checksum::{DeclaredChecksum, of_name, of_whole};
 pub(crate) use crate::wire::checksum::{header, kind_text, name};
 use crate::wire::code::Code;
@@ -38,28 +39,35 @@ pub(crate) fn by_name(name: &str) -> Result<ChecksumAlgorithm, Refusal> {
 ///
 /// # Errors
 /// InvalidRequest for any other.
-pub(crate) fn algorithm_header(headers: &HeaderMap) -> Result<Option<ChecksumAlgorithm>, Refusal> {
-    headers.get("x-amz-checksum-algorithm").map(|value| by_name(value.to_str().unwrap_or("?"))).transpose()
+pub(crate) fn algorithm_header(head: &RequestHead<'_>) -> Result<Option<ChecksumAlgorithm>, Refusal> {
+    head.get("x-amz-checksum-algorithm").map(|value| by_name(value.to_str().unwrap_or("?"))).transpose()
 }
 
 /// The kind of checksum that `x-amz-checksum-type` names, in any case.
 ///
 /// # Errors
 /// InvalidRequest for any other.
-pub(crate) fn kind_header(headers: &HeaderMap) -> Result<Option<ChecksumKind>, Refusal> {
-    let Some(sent) = headers.get("x-amz-checksum-type").map(HeaderValue::as_bytes) else { return Ok(None) };
+pub(crate) fn kind_header(head: &RequestHead<'_>) -> Result<Option<ChecksumKind>, Refusal> {
+    let Some(sent) = head.get("x-amz-checksum-type").map(HeaderValue::as_bytes) else { return Ok(None) };
     let kinds = [ChecksumKind::Composite, ChecksumKind::FullObject];
     let named = kinds.into_iter().find(|kind| sent.eq_ignore_ascii_case(kind_text(*kind).as_bytes()));
     named.map(Some).ok_or_else(|| bad_value("x-amz-checksum-type"))
+}
+
+/// Whether a read wants checksums answered.
+pub(crate) fn are_wanted(head: &RequestHead<'_>) -> bool {
+    head.get("x-amz-checksum-mode").is_some_and(|mode| mode == "ENABLED")
 }
 
 /// The checksum that an upload asks for: its algorithm, and what it covers.
 ///
 /// # Errors
 /// InvalidRequest for a kind without an algorithm, or one that the algorithm does not know.
-pub(crate) fn of_upload(headers: &HeaderMap) -> Result<Option<(ChecksumAlgorithm, ChecksumKind)>, Refusal> {
-    let kind = kind_header(headers)?;
-    let Some(algorithm) = algorithm_header(headers)? else {
+pub(crate) fn of_upload(
+    head: &RequestHead<'_>,
+) -> Result<Option<(ChecksumAlgorithm, ChecksumKind)>, Refusal> {
+    let kind = kind_header(head)?;
+    let Some(algorithm) = algorithm_header(head)? else {
         return match kind {
             None => Ok(None),
             Some(_) => Err(Refusal::says(
@@ -163,24 +171,9 @@ mod tests {
     use sherd_core::record::ChecksumBytes;
 
     use super::*;
-    use crate::head::acl::UnsupportedAcl;
     use crate::head::columns::{ChecksumUse, Columns, Verb};
     use crate::head::feature;
     use crate::wire::address::Level;
-
-    fn headers_of(name: &'static str, value: &str) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(name, value.parse().expect("a value"));
-        headers
-    }
-
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in pairs {
-            headers.append(*name, HeaderValue::from_static(value));
-        }
-        headers
-    }
 
     fn crc32() -> Checksum {
         let value = ChecksumBytes::from_slice(&[0; 4]);
@@ -190,10 +183,10 @@ mod tests {
     #[test]
     fn a_whole_object_may_have_a_composite_checksum() {
         let whole = |value: &str| {
-            let headers = headers_of("x-amz-checksum-crc32", value);
+            let head = RequestHead::with(&[("x-amz-checksum-crc32", value)]);
             let columns = Columns::of("CompleteMultipartUpload", Verb::Post, Level::Object, &["uploadId"]);
             let columns = Columns { checksum: ChecksumUse::JoinedObject, ..columns };
-            let declared = feature::check(&headers, &columns, false, UnsupportedAcl::Refuse)?;
+            let declared = feature::check(&head, &columns, false)?;
             announced_whole(declared)
         };
         assert_eq!(whole("AAAAAA==").unwrap(), Some(crc32()));
@@ -208,7 +201,7 @@ mod tests {
 
     #[test]
     fn uploads_ask_for_an_algorithm_and_a_kind_that_fit() {
-        let asked = |pairs: &[(&'static str, &'static str)]| of_upload(&headers(pairs));
+        let asked = |pairs: &[(&'static str, &str)]| of_upload(&RequestHead::with(pairs));
         let algorithm = |name| ("x-amz-checksum-algorithm", name);
         let kind = |name| ("x-amz-checksum-type", name);
         assert_eq!(asked(&[]).unwrap(), None);

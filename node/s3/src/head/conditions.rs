@@ -7,9 +7,10 @@
 use std::time::UNIX_EPOCH;
 
 use http::HeaderName;
-use http::header::{HeaderMap, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
+use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use s3s::dto::ETag;
 
+use crate::head::request_head::RequestHead;
 use crate::wire::code::Code;
 use crate::wire::refusal::Refusal;
 use sherd_store::object::{EtagMatch, ReadConditions, WriteConditions};
@@ -18,12 +19,12 @@ use sherd_store::object::{EtagMatch, ReadConditions, WriteConditions};
 ///
 /// # Errors
 /// InvalidArgument for an empty tag.
-pub(crate) fn of_read(headers: &HeaderMap) -> Result<ReadConditions, Refusal> {
+pub(crate) fn of_read(head: &RequestHead<'_>) -> Result<ReadConditions, Refusal> {
     Ok(ReadConditions {
-        if_match: etags(headers, &IF_MATCH, Comparison::Strong)?,
-        if_none_match: etags(headers, &IF_NONE_MATCH, Comparison::Weak)?,
-        if_modified_since: date(headers, &IF_MODIFIED_SINCE),
-        if_unmodified_since: date(headers, &IF_UNMODIFIED_SINCE),
+        if_match: etags(head, &IF_MATCH, Comparison::Strong)?,
+        if_none_match: etags(head, &IF_NONE_MATCH, Comparison::Weak)?,
+        if_modified_since: date(head, &IF_MODIFIED_SINCE),
+        if_unmodified_since: date(head, &IF_UNMODIFIED_SINCE),
         tags: None,
     })
 }
@@ -32,13 +33,13 @@ pub(crate) fn of_read(headers: &HeaderMap) -> Result<ReadConditions, Refusal> {
 ///
 /// # Errors
 /// InvalidArgument for an empty tag.
-pub(crate) fn of_copy_source(headers: &HeaderMap) -> Result<ReadConditions, Refusal> {
+pub(crate) fn of_copy_source(head: &RequestHead<'_>) -> Result<ReadConditions, Refusal> {
     let name = HeaderName::from_static;
     Ok(ReadConditions {
-        if_match: etags(headers, &name("x-amz-copy-source-if-match"), Comparison::Strong)?,
-        if_none_match: etags(headers, &name("x-amz-copy-source-if-none-match"), Comparison::Weak)?,
-        if_modified_since: date(headers, &name("x-amz-copy-source-if-modified-since")),
-        if_unmodified_since: date(headers, &name("x-amz-copy-source-if-unmodified-since")),
+        if_match: etags(head, &name("x-amz-copy-source-if-match"), Comparison::Strong)?,
+        if_none_match: etags(head, &name("x-amz-copy-source-if-none-match"), Comparison::Weak)?,
+        if_modified_since: date(head, &name("x-amz-copy-source-if-modified-since")),
+        if_unmodified_since: date(head, &name("x-amz-copy-source-if-unmodified-since")),
         tags: None,
     })
 }
@@ -48,9 +49,9 @@ pub(crate) fn of_copy_source(headers: &HeaderMap) -> Result<ReadConditions, Refu
 /// # Errors
 /// InvalidArgument for an empty tag; NotImplemented, as on AWS, for `If-None-Match` with anything but
 /// `*`, and for both conditions.
-pub(crate) fn of_write(headers: &HeaderMap) -> Result<WriteConditions, Refusal> {
-    let if_match = etags(headers, &IF_MATCH, Comparison::Strong)?;
-    let if_none_match = etags(headers, &IF_NONE_MATCH, Comparison::Weak)?;
+pub(crate) fn of_write(head: &RequestHead<'_>) -> Result<WriteConditions, Refusal> {
+    let if_match = etags(head, &IF_MATCH, Comparison::Strong)?;
+    let if_none_match = etags(head, &IF_NONE_MATCH, Comparison::Weak)?;
     if if_match.is_some() && if_none_match.is_some() {
         return Err(Refusal::says(
             Code::NotImplemented,
@@ -71,15 +72,20 @@ pub(crate) fn of_write(headers: &HeaderMap) -> Result<WriteConditions, Refusal> 
 ///
 /// # Errors
 /// InvalidArgument for an empty tag; NotImplemented, as on AWS, for `If-None-Match`.
-pub(crate) fn of_delete(headers: &HeaderMap) -> Result<WriteConditions, Refusal> {
-    if etags(headers, &IF_NONE_MATCH, Comparison::Weak)?.is_some() {
+pub(crate) fn of_delete(head: &RequestHead<'_>) -> Result<WriteConditions, Refusal> {
+    if etags(head, &IF_NONE_MATCH, Comparison::Weak)?.is_some() {
         return Err(Refusal::says(
             Code::NotImplemented,
             "A header you provided implies functionality that is not implemented: If-None-Match on a delete",
         ));
     }
-    let if_match = etags(headers, &IF_MATCH, Comparison::Strong)?;
+    let if_match = etags(head, &IF_MATCH, Comparison::Strong)?;
     Ok(WriteConditions { if_match, ..WriteConditions::default() })
+}
+
+/// Whether it compares the entity tag of an object, which shows what that is.
+pub(crate) fn compare_etags(head: &RequestHead<'_>) -> bool {
+    head.get(IF_MATCH).is_some_and(|etag| etag != "*")
 }
 
 /// The condition of one key in DeleteObjects.
@@ -100,15 +106,14 @@ enum Comparison {
 
 /// The entity tags under a name; `None` where the header is absent.
 fn etags(
-    headers: &HeaderMap,
+    head: &RequestHead<'_>,
     name: &HeaderName,
     comparison: Comparison,
 ) -> Result<Option<EtagMatch>, Refusal> {
-    if !headers.contains_key(name) {
+    if !head.has(name) {
         return Ok(None);
     }
-    let values: Vec<&[u8]> =
-        headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii()).collect();
+    let values: Vec<&[u8]> = head.all(name).iter().map(|value| value.as_bytes().trim_ascii()).collect();
     if values.iter().all(|value| value.is_empty()) {
         return Err(Refusal::bad_argument("An entity tag must not be empty", name.as_str(), ""));
     }
@@ -146,24 +151,18 @@ fn push_etags(list: &str, comparison: Comparison, tags: &mut Vec<String>) {
 }
 
 /// The date under a name, in seconds since the Unix epoch; none where it is absent or no date.
-fn date(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
-    let text = headers.get(name)?.to_str().ok()?;
+fn date(head: &RequestHead<'_>, name: &HeaderName) -> Option<u64> {
+    let text = head.get(name)?.to_str().ok()?;
     let time = httpdate::parse_http_date(text.trim()).ok()?;
     time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
-    fn with(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in pairs {
-            headers.append(*name, HeaderValue::from_str(value).unwrap());
-        }
-        headers
+    fn with(headers: &[(&'static str, &str)]) -> RequestHead<'static> {
+        RequestHead::with(headers)
     }
 
     fn one_of(tags: &[&str]) -> EtagMatch {

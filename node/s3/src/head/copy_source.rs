@@ -3,21 +3,21 @@
 //! `[/]bucket/key[?versionId=id]`, encoded as a query is: a plus sign is a blank, and `%2B` a plus sign, as
 //! users of S3 found (github.com/aws/aws-cli/issues/614, github.com/aws/aws-sdk-php/issues/236).
 
-use http::header::{HeaderMap, HeaderName};
-use percent_encoding::percent_decode_str;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use sherd_signature::query::Query;
 
 use crate::head::names::{self, NamedVersion};
-use crate::head::typed;
 use crate::wire::code::Code;
+use crate::wire::query::decoded;
 use crate::wire::refusal::Refusal;
 use sherd_store::object::ObjectName;
 
-const NAME: &str = "x-amz-copy-source";
+pub(super) const HEADER: HeaderName = HeaderName::from_static("x-amz-copy-source");
 /// The header of an answer with the id of the version that was copied.
 pub(crate) const VERSION_ID: HeaderName = HeaderName::from_static("x-amz-copy-source-version-id");
 
 /// The object that is copied, and whether its `null` version was named.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CopySource {
     /// The object.
     pub(crate) name: ObjectName,
@@ -32,38 +32,56 @@ impl CopySource {
     }
 }
 
-/// Reads the source of a copy.
-///
-/// # Errors
-/// InvalidArgument when it names no object or has no version id, NotImplemented for access points.
-pub(crate) fn of(headers: &HeaderMap) -> Result<CopySource, Refusal> {
-    let Some(value) = headers.get(NAME).filter(|value| !value.is_empty()) else {
-        return Err(Refusal::says(Code::InvalidRequest, format!("missing header: {NAME}")));
-    };
-    let text = value.to_str().map_err(|_| typed::invalid(NAME, value))?;
-    // AWS's own form of it, access points and outposts included.
-    s3s::dto::CopySource::parse(text).map_err(|_| typed::invalid(NAME, value))?;
-    parse(text)
+/// The source that a header names.
+#[derive(Debug)]
+pub(super) struct NamedSource {
+    /// `bucket/key` as policies compare it, also where it names no object.
+    pub(super) path: String,
+    /// The object, or the refusal of a text that names none.
+    pub(super) source: Result<CopySource, Refusal>,
 }
 
-fn parse(text: &str) -> Result<CopySource, Refusal> {
-    let (path, version) = match text.split_once("?versionId=") {
-        Some((path, version)) => (path, Some(decode(version)?)),
-        None => (text, None),
-    };
-    let path = decode(path)?;
-    let path = path.strip_prefix('/').unwrap_or(&path);
+impl NamedSource {
+    pub(super) fn of(value: &HeaderValue) -> Self {
+        let text = str::from_utf8(value.as_bytes()).unwrap_or_default();
+        let (path, version) = match text.split_once("?versionId=") {
+            Some((path, version)) => (path, Some(version)),
+            None => (text, None),
+        };
+        let (path, is_text) = decoded(path);
+        let path = path.strip_prefix('/').unwrap_or(&path);
+        let source = checked(value).and_then(|()| source(path, is_text, version));
+        Self { path: path.to_owned(), source }
+    }
+}
+
+/// Whether a request has a source, among its headers or in its query.
+pub(crate) fn is_named(headers: &HeaderMap, query: &Query<'_>) -> bool {
+    let is_it = |name: &str| name.eq_ignore_ascii_case(HEADER.as_str());
+    headers.contains_key(HEADER) || query.pairs().iter().any(|pair| is_it(&pair.name))
+}
+
+/// Checks that a source is text in AWS's own form of it, access points and outposts included.
+fn checked(value: &HeaderValue) -> Result<(), Refusal> {
+    if value.is_empty() {
+        return Err(Refusal::missing_header(HEADER.as_str()));
+    }
+    let is_whole = value.to_str().is_ok_and(|text| s3s::dto::CopySource::parse(text).is_ok());
+    if is_whole { Ok(()) } else { Err(Refusal::bad_header(HEADER.as_str(), value)) }
+}
+
+/// The object of a path that is decoded.
+fn source(path: &str, is_text: bool, version: Option<&str>) -> Result<CopySource, Refusal> {
+    let version = version.map(decoded);
+    if !is_text || version.as_ref().is_some_and(|(_, is_text)| !is_text) {
+        return Err(unreadable());
+    }
     if path.starts_with("arn:") {
         return Err(Refusal::says(Code::NotImplemented, "Copying from an access point is not implemented"));
     }
     let (bucket, key) = path.split_once('/').filter(|(_, key)| !key.is_empty()).ok_or_else(unreadable)?;
-    let version = version.map(|id| names::version("versionId", &id)).transpose()?;
+    let version = version.map(|(id, _)| names::version("versionId", &id)).transpose()?;
     Ok(CopySource { name: names::object(bucket, key)?, version })
-}
-
-fn decode(text: &str) -> Result<String, Refusal> {
-    let spaced = text.replace('+', " ");
-    percent_decode_str(&spaced).decode_utf8().map(Into::into).map_err(|_| unreadable())
 }
 
 fn unreadable() -> Refusal {
@@ -76,6 +94,10 @@ fn unreadable() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(text: &str) -> Result<CopySource, Refusal> {
+        NamedSource::of(&HeaderValue::from_bytes(text.as_bytes()).unwrap()).source
+    }
 
     #[test]
     fn sources_come_with_and_without_slash_encoding_and_version() {
@@ -93,7 +115,6 @@ mod tests {
             ("bucket/key?versionId=null", "bucket", "key", null),
             ("bucket/a+b?versionId=%6Eull", "bucket", "a b", null),
             (&format!("bucket/key?versionId={id}"), "bucket", "key", Some(other)),
-            ("bucket/käse", "bucket", "käse", None),
         ];
         for (text, bucket, key, version) in cases {
             let name = names::object(bucket, key).unwrap();
@@ -103,14 +124,28 @@ mod tests {
 
     #[test]
     fn what_names_no_object_is_refused() {
-        for text in ["", "/", "bucket", "bucket/", "/bucket", "%ff/key", "bucket/%ff"] {
+        for text in ["/", "bucket", "bucket/", "/bucket", "%ff/key", "bucket/%ff", "bucket/käse"] {
             assert_eq!(parse(text).unwrap_err().code, Code::InvalidArgument, "{text}");
         }
         let code = |text: &str| parse(text).unwrap_err().code;
+        assert_eq!(code(""), Code::InvalidRequest);
         for id in ["x", "", "+null", "00112233445566778899aabbccddeeff+"] {
             assert_eq!(code(&format!("bucket/k?versionId={id}")), Code::InvalidArgument, "{id}");
         }
-        assert_eq!(code("arn:aws:s3:eu-west-1:123456789012:accesspoint/a/object/k"), Code::NotImplemented);
-        assert_eq!(code(&format!("bucket/{}", "k".repeat(1025))), Code::KeyTooLongError);
+        assert_eq!(
+            code("arn:aws:s3:eu-west-1:123456789012:accesspoint/point/object/k"),
+            Code::NotImplemented
+        );
+        assert_eq!(code(&format!("bucket/{}", "k".repeat(1025))), Code::InvalidArgument);
+    }
+
+    #[test]
+    fn a_source_is_named_in_the_head_or_in_the_query() {
+        let mut headers = HeaderMap::new();
+        let query = |text| Query::parse(Some(text)).expect("a query");
+        assert!(!is_named(&headers, &query("x-amz-copy=1")));
+        assert!(is_named(&headers, &query("a&X-Amz-Copy-Source=b%2Fk")));
+        headers.insert(HEADER, HeaderValue::from_static("b/k"));
+        assert!(is_named(&headers, &query("")));
     }
 }

@@ -4,16 +4,16 @@
 //! Which version is read is known only when it is read. So the range is read first, and thrown away
 //! when it turns out to be another version's; then the whole object is read instead.
 
-use http::HeaderMap;
 use http::header::{IF_RANGE, RANGE};
 use std::time::UNIX_EPOCH;
 
+use crate::head::request_head::RequestHead;
 use sherd_store::object::{Error, Invalid, ObjectInfo, ReadRequest, Result, Span};
 
 /// The version of which the client has a part, as `If-Range` names it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Validator {
-    /// Its entity tag.
+    /// The entity tag of the version.
     Etag(String),
     /// The second in which it was made, since the Unix epoch.
     Second(u64),
@@ -23,9 +23,9 @@ pub(crate) enum Validator {
 
 impl Validator {
     /// The validator of a request for a range.
-    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
-        headers.get(RANGE)?;
-        let text = headers.get(IF_RANGE)?.to_str().unwrap_or_default().trim();
+    pub(crate) fn of(head: &RequestHead<'_>) -> Option<Self> {
+        head.get(RANGE)?;
+        let text = head.get(IF_RANGE)?.to_str().unwrap_or_default().trim();
         let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
         if let Some(tag) = quoted {
             return Some(Self::Etag(tag.to_owned()));
@@ -72,7 +72,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
     use sherd_core::record::Attributes;
 
     use super::*;
@@ -80,11 +79,9 @@ mod tests {
     use sherd_store::object::{ObjectName, ReadConditions};
 
     fn validator(text: &'static str) -> Option<Validator> {
-        let mut headers = HeaderMap::new();
-        headers.insert(IF_RANGE, HeaderValue::from_static(text));
-        assert_eq!(Validator::of(&headers), None, "without a range it says nothing");
-        headers.insert(RANGE, HeaderValue::from_static("bytes=0-1"));
-        Validator::of(&headers)
+        let alone = RequestHead::with(&[("if-range", text)]);
+        assert_eq!(Validator::of(&alone), None, "without a range it says nothing");
+        Validator::of(&RequestHead::with(&[("if-range", text), ("range", "bytes=0-1")]))
     }
 
     #[test]

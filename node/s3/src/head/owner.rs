@@ -7,7 +7,7 @@ pub(crate) const ACCOUNT: &str = "000000000001";
 
 /// The account's canonical id: 64 hex digits, as AWS's are.
 const ID: &str = "7368657264000000000000000000000000000000000000000000000000000001";
-/// Its name.
+/// The account's name.
 const NAME: &str = "sherd";
 
 /// Whether an id is the owner's.

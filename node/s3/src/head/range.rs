@@ -4,15 +4,24 @@
 //! names several ranges: the answer is the whole object, as on AWS. The store decides
 //! whether a sensible one can be satisfied.
 
+use http::HeaderValue;
+use http::header::RANGE;
+
 use crate::head::names;
+use crate::head::request_head::RequestHead;
 use crate::wire::code::Code;
 use crate::wire::refusal::Refusal;
 use sherd_store::object::Span;
 
-/// Which bytes a read asks for.
+/// The bytes that a read asks for, of a part where it names one.
 ///
 /// # Errors
 /// InvalidRequest for both a range and a part, InvalidArgument for an impossible part number.
+pub(crate) fn of_read(head: &RequestHead<'_>, part: Option<i32>) -> Result<Span, Refusal> {
+    span(head.get(RANGE).map(HeaderValue::as_bytes), part)
+}
+
+/// The bytes of a range, or of a part.
 pub(crate) fn span(range: Option<&[u8]>, part: Option<i32>) -> Result<Span, Refusal> {
     match (range, part) {
         (Some(_), Some(_)) => Err(Refusal::says(
@@ -25,10 +34,16 @@ pub(crate) fn span(range: Option<&[u8]>, part: Option<i32>) -> Result<Span, Refu
     }
 }
 
-/// Which bytes of its source a part copies.
+/// The bytes of its source that a part copies.
 ///
 /// # Errors
 /// InvalidArgument for anything but `bytes=first-last`.
+pub(crate) fn of_copy(head: &RequestHead<'_>) -> Result<Span, Refusal> {
+    let range = head.get("x-amz-copy-source-range").filter(|range| !range.is_empty());
+    copy_span(range.map(HeaderValue::as_bytes))
+}
+
+/// The bytes of a range of a source.
 pub(crate) fn copy_span(range: Option<&[u8]>) -> Result<Span, Refusal> {
     let Some(range) = range else { return Ok(Span::Whole) };
     match parse(range) {

@@ -5,18 +5,18 @@
 //! key without an equals sign has the empty value.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName};
-use percent_encoding::percent_decode_str;
+use http::{HeaderName, HeaderValue};
 use s3s::dto::Tag as GivenTag;
 use s3s::xml::{DeError, DeResult, Deserializer};
 use sherd_core::limits::{BUCKET_TAGS_MAX, OBJECT_TAGS_MAX, TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX};
 use sherd_core::record::{ObjectTags, Tag, is_of_tags};
 
 use crate::wire::code::Code;
+use crate::wire::query::decoded;
 use crate::wire::refusal::Refusal;
 use crate::wire::xml;
 
-const NAME: HeaderName = HeaderName::from_static("x-amz-tagging");
+pub(super) const HEADER: HeaderName = HeaderName::from_static("x-amz-tagging");
 /// The prefix of keys that AWS alone gives.
 const RESERVED: &str = "aws:";
 const BAD_TEXT: &str = "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query \
@@ -31,18 +31,61 @@ pub(crate) enum TagOwner {
     Object,
 }
 
-/// The tags in a request's `x-amz-tagging`; without the header none.
-///
-/// # Errors
-/// As [`of_text`]; InvalidRequest where the header is there twice.
-pub(crate) fn of_header(headers: &HeaderMap) -> Result<ObjectTags, Refusal> {
-    let mut values = headers.get_all(NAME).iter();
-    let Some(value) = values.next() else { return Ok(ObjectTags::default()) };
-    if values.next().is_some() {
-        return Err(Refusal::says(Code::InvalidRequest, format!("duplicate header: {NAME}")));
+/// The tags that a request gives to its object.
+#[derive(Debug)]
+pub(crate) struct GivenTags {
+    /// All pairs as conditions of policies see them, also of a text that is refused.
+    pub(crate) named: Vec<Tag>,
+    /// The tags in their stored form, or the refusal.
+    pub(super) stored: Result<ObjectTags, Refusal>,
+}
+
+impl Default for GivenTags {
+    fn default() -> Self {
+        Self { named: Vec::new(), stored: Ok(ObjectTags::default()) }
     }
-    let text = value.to_str().map_err(|_| bad_text(&String::from_utf8_lossy(value.as_bytes())))?;
-    of_text(text)
+}
+
+impl GivenTags {
+    /// The tags in `x-amz-tagging`. The refusal is InvalidArgument for a text that is not a query, for an
+    /// empty key and for one that is there twice; BadRequest and InvalidTag as of [`checked`].
+    pub(crate) fn of_header(value: &HeaderValue) -> Self {
+        let Ok(text) = value.to_str() else {
+            let bad = bad_text(&String::from_utf8_lossy(value.as_bytes()));
+            return Self { stored: Err(bad), ..Self::default() };
+        };
+        let mut named: Vec<Tag> = Vec::new();
+        let mut is_query = true;
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let is_whole = !value.contains('=') && has_whole_escapes(pair);
+            let ((key, is_text), (value, is_text_too)) = (decoded(key), decoded(value));
+            // Pairs behind the first 11 are not judged: those are too many already.
+            if named.len() <= OBJECT_TAGS_MAX {
+                let is_new = !key.is_empty() && named.iter().all(|before| before.key != key);
+                is_query &= is_whole && is_text && is_text_too && is_new;
+            }
+            named.push(Tag { key, value });
+        }
+        let judged = || of_object(named.iter().take(OBJECT_TAGS_MAX + 1).cloned().map(shown).collect());
+        let stored = if is_query { judged() } else { Err(bad_text(text)) };
+        Self { named, stored }
+    }
+
+    /// The tags in the `<Tagging>` document of a form. Policies see none of a text that is refused.
+    pub(super) fn of_form(field: &str) -> Self {
+        let stored = of_field(field);
+        let named = stored.as_ref().ok().and_then(|tags| tags.decode().ok()).unwrap_or_default();
+        Self { named, stored }
+    }
+
+    /// The tags in their stored form.
+    ///
+    /// # Errors
+    /// The refusal of tags that an object cannot have.
+    pub(crate) fn stored(&self) -> Result<ObjectTags, Refusal> {
+        self.stored.clone()
+    }
 }
 
 /// The tags as policies ask for them.
@@ -59,28 +102,6 @@ pub(crate) fn given(tags: &ObjectTags) -> Result<Vec<Tag>, Refusal> {
 /// InternalError where they cannot be those of an object.
 pub(crate) fn encoded(tags: &[Tag]) -> Result<ObjectTags, Refusal> {
     ObjectTags::encode(tags).map_err(|_| Refusal::new(Code::InternalError))
-}
-
-/// The tags of an object in URL query text, as `x-amz-tagging` has it.
-///
-/// # Errors
-/// InvalidArgument for text that is not such a query, for an empty key and for one that is there twice;
-/// BadRequest and InvalidTag as [`checked`].
-pub(crate) fn of_text(text: &str) -> Result<ObjectTags, Refusal> {
-    let mut given: Vec<GivenTag> = Vec::new();
-    for pair in text.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let decoded = (decoded(key), decoded(value).filter(|_| !value.contains('=')));
-        let (Some(key), Some(value)) = decoded else { return Err(bad_text(text)) };
-        if key.is_empty() || given.iter().any(|before| before.key.as_ref() == Some(&key)) {
-            return Err(bad_text(text));
-        }
-        given.push(GivenTag { key: Some(key), value: Some(value) });
-        if given.len() > OBJECT_TAGS_MAX {
-            break;
-        }
-    }
-    of_object(given)
 }
 
 /// The tags of an object in a `<Tagging>` document that its intake has verified.
@@ -226,26 +247,22 @@ impl TagOwner {
     }
 }
 
-/// A key or a value out of URL query text.
-fn decoded(text: &str) -> Option<String> {
-    let escapes = text.split('%').skip(1);
-    let are_whole = escapes.clone().all(|escape| {
+/// Whether each escape of a text has its two digits.
+fn has_whole_escapes(text: &str) -> bool {
+    text.split('%').skip(1).all(|escape| {
         let digits = escape.as_bytes().first_chunk::<2>();
         digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    });
-    let blank = text.replace('+', " ");
-    percent_decode_str(&blank).decode_utf8().ok().filter(|_| are_whole).map(Into::into)
+    })
 }
 
 fn bad_text(text: &str) -> Refusal {
-    Refusal::bad_argument(BAD_TEXT, NAME.as_str(), text)
+    Refusal::bad_argument(BAD_TEXT, HEADER.as_str(), text)
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
+    use crate::head::request_head::RequestHead;
 
     fn tag(key: &str, value: &str) -> Tag {
         Tag { key: key.to_owned(), value: value.to_owned() }
@@ -253,6 +270,10 @@ mod tests {
 
     fn given(key: &str, value: &str) -> GivenTag {
         GivenTag { key: Some(key.to_owned()), value: Some(value.to_owned()) }
+    }
+
+    fn of_text(text: &str) -> Result<ObjectTags, Refusal> {
+        GivenTags::of_header(&HeaderValue::from_bytes(text.as_bytes()).expect("a value")).stored
     }
 
     fn tags(text: &str) -> Vec<Tag> {
@@ -295,23 +316,41 @@ mod tests {
         ] {
             let refusal = of_text(text).unwrap_err();
             assert_eq!((refusal.code, &*refusal.message), (Code::InvalidArgument, BAD_TEXT), "{text}");
-            let named = [("ArgumentName", NAME.to_string()), ("ArgumentValue", text.to_owned())];
+            let named = [("ArgumentName", HEADER.to_string()), ("ArgumentValue", text.to_owned())];
             assert_eq!(refusal.details, named);
         }
-        let header = |values: &[&[u8]]| {
-            let values = values.iter().map(|value| (NAME, HeaderValue::from_bytes(value).expect("a value")));
-            of_header(&values.collect()).map_err(|refusal| refusal.code)
+        let header = |values: &[&str]| {
+            let head =
+                RequestHead::with(&values.iter().map(|value| ("x-amz-tagging", *value)).collect::<Vec<_>>());
+            let stored = head.tags().map(GivenTags::stored);
+            stored.transpose().map(Option::unwrap_or_default).map_err(|refusal| refusal.code)
         };
         assert_eq!(header(&[]), Ok(ObjectTags::default()));
-        assert_eq!(header(&[b"a=1"]), Ok(of_text("a=1").expect("a tag")));
-        assert_eq!(header(&["a=\u{e9}".as_bytes()]), Err(Code::InvalidArgument));
-        let twice: HeaderMap = {
-            let mut headers = HeaderMap::new();
-            headers.append(NAME, HeaderValue::from_static("a=1"));
-            headers.append(NAME, HeaderValue::from_static("b=1"));
-            headers
-        };
-        assert_eq!(of_header(&twice).unwrap_err().code, Code::InvalidRequest);
+        assert_eq!(header(&["a=1"]), Ok(of_text("a=1").expect("a tag")));
+        assert_eq!(header(&["a=\u{e9}"]), Err(Code::InvalidArgument));
+        assert_eq!(header(&["a=1", "b=1"]), Err(Code::InvalidRequest));
+    }
+
+    #[test]
+    fn policies_see_the_pairs_of_a_text_that_is_refused() {
+        for (text, named) in [
+            ("a=1&a=2", vec![tag("a", "1"), tag("a", "2")]),
+            ("a=b=c&=%ff", vec![tag("a", "b=c"), tag("", "\u{fffd}")]),
+            ("%4=%zz", vec![tag("%4", "%zz")]),
+        ] {
+            let given = GivenTags::of_header(&HeaderValue::from_static(text));
+            assert!(given.stored.is_err() && given.named == named, "{text}: {given:?}");
+        }
+        let twice = RequestHead::with(&[("x-amz-tagging", "a=1"), ("x-amz-tagging", "b=1")]);
+        assert_eq!(twice.tags().expect("some").named, [tag("a", "1")]);
+        let many: Vec<String> = (0..11).map(|number| format!("k{number}=v")).collect();
+        let given = GivenTags::of_header(&HeaderValue::try_from(many.join("&") + "&k0=%").expect("a value"));
+        assert_eq!(
+            given.stored.map_err(|refusal| refusal.code),
+            Err(Code::BadRequest),
+            "judged as far as it goes"
+        );
+        assert_eq!(given.named.len(), 12);
     }
 
     #[test]

@@ -14,11 +14,11 @@ use crate::request::Request;
 use sherd_store::object::CreateUpload;
 
 pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let Request { target, headers, access, .. } = request;
-    let checksum = checksum::of_upload(&headers)?;
+    let Request { target, head, access, .. } = request;
+    let checksum = checksum::of_upload(&head)?;
     let name = names::made(target.object())?;
-    let attributes = attributes::of_request(&headers)?;
-    let tags = given_tags::permitted(&headers, &access, &name)?;
+    let attributes = attributes::of_request(&head)?;
+    let tags = given_tags::permitted(&head, &access, &name)?;
     let create = CreateUpload { name: name.clone(), attributes, tags, checksum };
     let upload = gateway.objects.create_upload(create).await?;
     let mut response = answer::document(&CreateMultipartUploadOutput {

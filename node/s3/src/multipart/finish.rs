@@ -8,6 +8,7 @@ use std::mem;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use s3s::dto::CompleteMultipartUploadOutput;
 use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
+use sherd_core::id::UploadId;
 use sherd_core::record::Checksum;
 
 use super::part_list::{listed_parts, malformed};
@@ -21,33 +22,32 @@ use crate::head::checksum_elements;
 use crate::head::conditions;
 use crate::head::document;
 use crate::head::names;
-use crate::head::typed;
+use crate::head::request_head::RequestHead;
 use crate::request::Request;
 use crate::wire::code::Code;
 use crate::wire::refusal::Refusal;
 use sherd_store::object::CompleteUpload;
 
-/// What a URL's path leaves as it is.
+/// All but the characters that stand as they are in the path of a URL.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 pub(crate) async fn complete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let size = typed::number(&request.headers, "x-amz-mp-object-size")?;
-    let upload = request.text("uploadId").unwrap_or_default();
-    let Request { target, headers, source, call, mut payload, .. } = request;
+    let Request { target, head, source, call, mut payload, .. } = request;
+    let size = head.number("x-amz-mp-object-size")?;
     let declared = mem::take(&mut payload.checksum);
     let parts = listed_parts(document::of(&payload.into_document().ok_or_else(malformed)?)?)?;
     let name = target.object();
     let complete = CompleteUpload {
         name: name.clone(),
-        upload: names::upload(&upload)?,
+        upload: upload_id(&head)?,
         parts,
         checksum: checksum::announced_whole(declared)?,
-        checksum_kind: checksum::kind_header(&headers)?,
+        checksum_kind: checksum::kind_header(&head)?,
         size: size.map(object_size).transpose()?,
-        conditions: conditions::of_write(&headers)?.in_call(call),
+        conditions: conditions::of_write(&head)?.in_call(call),
     };
     let (bucket, key) = (name.bucket.name().as_str(), name.key.as_str());
-    let location = location::of_object(source, &headers, bucket, key, PATH);
+    let location = location::of_object(source, head.host()?, bucket, key, PATH);
     let written = gateway.objects.complete_upload(complete).await?;
     let behind = CompleteMultipartUploadOutput {
         key: Some(name.key.to_string()),
@@ -79,9 +79,14 @@ impl Serialize for CompletionResult<'_> {
 }
 
 pub(crate) async fn abort(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let upload = names::upload(&request.text("uploadId").unwrap_or_default())?;
+    let upload = upload_id(&request.head)?;
     gateway.objects.abort_upload(request.target.object(), upload).await?;
     Ok(answer::no_content())
+}
+
+/// The upload that a request names.
+fn upload_id(head: &RequestHead<'_>) -> Result<UploadId, Refusal> {
+    names::upload(&head.text("uploadId").unwrap_or_default())
 }
 
 fn object_size(size: i64) -> Result<u64, Refusal> {

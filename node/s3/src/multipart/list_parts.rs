@@ -19,9 +19,9 @@ use crate::request::Request;
 use sherd_store::object::PartInfo;
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let max_parts = request.parameter("max-parts")?;
-    let asked_marker: Option<i32> = request.parameter("part-number-marker")?;
-    let upload_id = request.text("uploadId").unwrap_or_default();
+    let max_parts = request.head.parameter("max-parts")?;
+    let asked_marker: Option<i32> = request.head.parameter("part-number-marker")?;
+    let upload_id = request.head.text("uploadId").unwrap_or_default();
     let name = request.target.object();
     let upload = names::upload(&upload_id)?;
     let max_parts = page_size(max_parts, "max-parts", 0)?;

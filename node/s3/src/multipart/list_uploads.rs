@@ -19,9 +19,9 @@ type Marker = (String, Option<UploadId>);
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let listing = ListingQuery::of(&request, "max-uploads", 1)?;
-    let key_marker = request.text("key-marker").filter(|marker| !marker.is_empty());
+    let key_marker = request.head.text("key-marker").filter(|marker| !marker.is_empty());
     // Without the marker of its key, that of an upload is as if it were not there.
-    let upload_id_marker = request.text("upload-id-marker").filter(|_| key_marker.is_some());
+    let upload_id_marker = request.head.text("upload-id-marker").filter(|_| key_marker.is_some());
     let bucket = request.target.bucket();
     let asked = ListUploads {
         bucket: bucket.clone(),

@@ -1,7 +1,7 @@
 //! Multipart uploads: begin, parts (sent or copied), complete or abort, and the two listings.
 //!
-//! A file per verb. What is common to them: an upload is named by bucket, key and id, and an id
-//! that is none of ours names no upload.
+//! A file per verb. All of them name an upload by bucket, key and id; an id in another form than ours is
+//! NoSuchUpload.
 
 mod begin;
 mod finish;

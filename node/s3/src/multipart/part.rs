@@ -1,6 +1,6 @@
 //! UploadPart and UploadPartCopy.
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, StatusCode};
 use s3s::dto::CopyPartResult;
 
 use crate::access::Access;
@@ -14,6 +14,7 @@ use crate::head::checksum_elements::{ChecksummedContent, ChecksummedDocument};
 use crate::head::copy_source;
 use crate::head::names;
 use crate::head::range;
+use crate::head::request_head::RequestHead;
 use crate::head::timestamp;
 use crate::object::readable_source;
 use crate::request::Request;
@@ -21,9 +22,7 @@ use crate::wire::refusal::Refusal;
 use sherd_store::object::{CopyPart, ObjectName, PartName, WriteOutcome};
 
 pub(crate) async fn upload(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let number = request.parameter("partNumber")?.unwrap_or_default();
-    let upload = request.text("uploadId").unwrap_or_default();
-    let part = part_name(request.target.object(), &upload, number)?;
+    let part = named(request.target.object(), &request.head)?;
     let written = gateway.objects.put_part(part, request.payload.into_upload()).await?;
     let mut headers = HeaderMap::new();
     checksum::add_headers(&written.checksums, None, &mut headers);
@@ -32,27 +31,24 @@ pub(crate) async fn upload(gateway: &Gateway, request: Request<'_>) -> Outcome<R
 }
 
 pub(crate) async fn upload_copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let number = request.parameter("partNumber");
-    let upload = request.text("uploadId").unwrap_or_default();
-    let Request { target, headers, access, .. } = request;
-    let part = number.and_then(|number| part_name(target.object(), &upload, number.unwrap_or_default()));
-    judged(|| copy_part(gateway, &headers, &access, part.clone())).await
+    let Request { target, head, access, .. } = request;
+    let part = named(target.object(), &head);
+    judged(|| copy_part(gateway, &head, &access, part.clone())).await
 }
 
 async fn copy_part(
     gateway: &Gateway,
-    headers: &HeaderMap,
+    head: &RequestHead<'_>,
     access: &Access,
     part: Result<PartName, Refusal>,
 ) -> Outcome<Response> {
-    let readable = readable_source::readable(gateway, headers, access).await?;
+    let readable = readable_source::readable(gateway, head, access).await?;
     let source = &readable.source;
-    let range = headers.get("x-amz-copy-source-range").filter(|range| !range.is_empty());
     let copy = CopyPart {
         part: part?,
         source: source.name.clone(),
-        span: range::copy_span(range.map(HeaderValue::as_bytes))?,
-        source_conditions: readable.conditions(headers)?,
+        span: range::of_copy(head)?,
+        source_conditions: readable.conditions(head)?,
     };
     let written = gateway.objects.copy_part(copy).await.map_err(|error| readable.shown(error))?;
     let mut response = answer::document(&result(&written))?;
@@ -60,6 +56,12 @@ async fn copy_part(
         response.headers_mut().insert(copy_source::VERSION_ID, NULL);
     }
     Ok(response)
+}
+
+/// The part that a request names.
+fn named(name: ObjectName, head: &RequestHead<'_>) -> Result<PartName, Refusal> {
+    let number = head.parameter("partNumber")?.unwrap_or_default();
+    part_name(name, &head.text("uploadId").unwrap_or_default(), number)
 }
 
 fn part_name(name: ObjectName, upload: &str, number: i32) -> Result<PartName, Refusal> {

@@ -1,13 +1,12 @@
 //! CopyObject: a source, what to keep of it, and conditions on both ends.
 
-use http::HeaderMap;
 use s3s::dto::CopyObjectResult;
 use sherd_core::record::ObjectTags;
 use sherd_core::register::call::ClientCall;
 use sherd_front::decision::Decision;
 
 use crate::access::again::judged;
-use crate::access::facts::{DocumentFacts, Facts, TAGGING_DIRECTIVE};
+use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{self, Access, READ_TAGS, WRITE_TAGS, of_version};
 use crate::answer::Outcome;
 use crate::answer::body;
@@ -18,7 +17,9 @@ use crate::head::checksum;
 use crate::head::checksum_elements::{ChecksummedContent, ChecksummedDocument};
 use crate::head::conditions;
 use crate::head::copy_source;
+use crate::head::directive;
 use crate::head::names;
+use crate::head::request_head::RequestHead;
 use crate::head::timestamp;
 use crate::object::given_tags;
 use crate::object::readable_source;
@@ -29,31 +30,31 @@ use crate::wire::refusal::Refusal;
 use sherd_store::object::{CopyAttributes, CopyRequest, ObjectName, WriteOutcome};
 
 pub(crate) async fn copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let Request { target, headers, call, access, .. } = request;
-    judged(|| copy_once(gateway, &target, &headers, call, &access)).await
+    let Request { target, head, call, access, .. } = request;
+    judged(|| copy_once(gateway, &target, &head, call, &access)).await
 }
 
 async fn copy_once(
     gateway: &Gateway,
     target: &Target,
-    headers: &HeaderMap,
+    head: &RequestHead<'_>,
     call: Option<ClientCall>,
     access: &Access,
 ) -> Outcome<Response> {
-    let mut readable = readable_source::readable(gateway, headers, access).await?;
+    let mut readable = readable_source::readable(gateway, head, access).await?;
     let target = names::made(target.clone().object())?;
-    let tags = new_tags(headers, access, &target)?;
+    let tags = new_tags(head, access, &target)?;
     if tags.is_none() {
-        check_kept_tags(gateway, headers, &mut readable, access, &target).await?;
+        check_kept_tags(gateway, head, &mut readable, access, &target).await?;
     }
     let copy = CopyRequest {
         source: readable.source.name.clone(),
-        source_conditions: readable.conditions(headers)?,
+        source_conditions: readable.conditions(head)?,
         tags,
         target,
-        conditions: conditions::of_write(headers)?.in_call(call),
-        attributes: new_attributes(headers)?,
-        checksum: checksum::algorithm_header(headers)?,
+        conditions: conditions::of_write(head)?.in_call(call),
+        attributes: new_attributes(head)?,
+        checksum: checksum::algorithm_header(head)?,
     };
     let written = gateway.objects.copy(copy).await.map_err(|error| readable.shown(error))?;
     let mut response = answer::document(&result(&written))?;
@@ -64,33 +65,20 @@ async fn copy_once(
 }
 
 /// The attributes of the copy.
-fn new_attributes(headers: &HeaderMap) -> Result<CopyAttributes, Refusal> {
-    match headers.get("x-amz-metadata-directive").map(http::HeaderValue::as_bytes) {
-        None | Some(b"COPY") => {
-            Ok(CopyAttributes::Kept { own: attributes::REDIRECT, value: attributes::redirect(headers)? })
-        }
-        Some(b"REPLACE") => attributes::of_request(headers).map(CopyAttributes::Replaced),
-        Some(other) => {
-            let other = String::from_utf8_lossy(other);
-            Err(Refusal::bad_argument("Unknown metadata directive.", "x-amz-metadata-directive", &other))
-        }
+fn new_attributes(head: &RequestHead<'_>) -> Result<CopyAttributes, Refusal> {
+    if directive::replaces_metadata(head)? {
+        return attributes::of_request(head).map(CopyAttributes::Replaced);
     }
+    Ok(CopyAttributes::Kept { own: attributes::REDIRECT, value: attributes::redirect(head)? })
 }
 
 /// The tags of the copy; `None` keeps the source's.
 fn new_tags(
-    headers: &HeaderMap,
+    head: &RequestHead<'_>,
     access: &Access,
     target: &ObjectName,
 ) -> Result<Option<ObjectTags>, Refusal> {
-    match headers.get(TAGGING_DIRECTIVE).map(http::HeaderValue::as_bytes) {
-        None | Some(b"COPY") => Ok(None),
-        Some(b"REPLACE") => given_tags::permitted(headers, access, target).map(Some),
-        Some(other) => {
-            let value = String::from_utf8_lossy(other);
-            Err(Refusal::bad_argument("Unknown tagging directive.", TAGGING_DIRECTIVE, &value))
-        }
-    }
+    directive::replaces_tags(head)?.then(|| given_tags::permitted(head, access, target)).transpose()
 }
 
 /// Judges a copy that keeps the tags of its source, by those where a decision depends on them.
@@ -99,18 +87,18 @@ fn new_tags(
 /// AccessDenied, also where the caller may not copy tags and the source has some.
 async fn check_kept_tags(
     gateway: &Gateway,
-    headers: &HeaderMap,
+    head: &RequestHead<'_>,
     readable: &mut ReadableSource,
     access: &Access,
     target: &ObjectName,
 ) -> Outcome<()> {
-    if access.needs().is_none() && may_copy_tags(headers, readable, access, target) == Some(true) {
+    if access.needs().is_none() && may_copy_tags(head, readable, access, target) == Some(true) {
         return Ok(());
     }
     let tags = readable.deciding_tags(gateway).await?;
-    let facts = Facts::of(headers).with_document(DocumentFacts::Tags(tags));
+    let facts = Facts::of(head).with_document(DocumentFacts::Tags(tags));
     access.settle(access::object(target), facts)?;
-    if tags.is_empty() || may_copy_tags(headers, readable, access, target) == Some(true) {
+    if tags.is_empty() || may_copy_tags(head, readable, access, target) == Some(true) {
         Ok(())
     } else {
         Err(Refusal::new(Code::AccessDenied).into())
@@ -120,7 +108,7 @@ async fn check_kept_tags(
 /// Whether the caller may read the tags of the source and give them to the copy. `None`: by tags that are not
 /// read yet.
 fn may_copy_tags(
-    headers: &HeaderMap,
+    head: &RequestHead<'_>,
     readable: &ReadableSource,
     access: &Access,
     target: &ObjectName,
@@ -128,8 +116,8 @@ fn may_copy_tags(
     let ReadableSource { source, access: of_source, tags } = readable;
     let version = source.version_text();
     let read = of_version(READ_TAGS, version.is_some());
-    let of_read = Facts::of(headers).with_version(version.as_deref()).about_object();
-    let of_write = Facts::of(headers).awaiting_document();
+    let of_read = Facts::of(head).with_version(version.as_deref()).about_object();
+    let of_write = Facts::of(head).awaiting_document();
     let (of_read, of_write) = match tags {
         Some(tags) => (of_read.with_existing_tags(tags), of_write.with_document(DocumentFacts::Tags(tags))),
         None => (of_read, of_write),
@@ -156,33 +144,25 @@ fn result(written: &WriteOutcome) -> ChecksummedDocument<'_, CopyObjectResult> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
     use crate::head::copy_source::CopySource;
 
-    fn headers(directive: Option<&'static str>) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert("content-type", HeaderValue::from_static("text/plain"));
-        headers.insert("x-amz-meta-a", HeaderValue::from_static("1"));
-        if let Some(directive) = directive {
-            headers.insert("x-amz-metadata-directive", HeaderValue::from_static(directive));
-        }
-        headers
-    }
-
     #[test]
     fn metadata_is_copied_unless_it_is_replaced() {
+        let new = |name, value| {
+            let sent = [("content-type", "text/plain"), ("x-amz-meta-a", "1"), (name, value)];
+            new_attributes(&RequestHead::with(&sent))
+        };
         let kept = |value| CopyAttributes::Kept { own: attributes::REDIRECT, value };
-        assert_eq!(new_attributes(&headers(None)).unwrap(), kept(None));
-        let mut copy = headers(Some("COPY"));
-        copy.insert(attributes::REDIRECT, HeaderValue::from_static("/a"));
-        assert_eq!(new_attributes(&copy).unwrap(), kept(Some("/a".to_owned())));
-        let CopyAttributes::Replaced(replaced) = new_attributes(&headers(Some("REPLACE"))).unwrap() else {
+        let directive = "x-amz-metadata-directive";
+        assert_eq!(new("host", "s3.test").unwrap(), kept(None));
+        assert_eq!(new(directive, "COPY").unwrap(), kept(None));
+        assert_eq!(new(attributes::REDIRECT, "/a").unwrap(), kept(Some("/a".to_owned())));
+        let CopyAttributes::Replaced(replaced) = new(directive, "REPLACE").unwrap() else {
             panic!("they are replaced");
         };
         assert_eq!(replaced.get("x-amz-meta-a"), Some("1"));
-        assert_eq!(new_attributes(&headers(Some("MERGE"))).unwrap_err().code, Code::InvalidArgument);
+        assert_eq!(new(directive, "MERGE").unwrap_err().code, Code::InvalidArgument);
     }
 
     #[test]
@@ -190,15 +170,12 @@ mod tests {
         let (source, target) = (names::object("bucket", "a").unwrap(), names::object("bucket", "b").unwrap());
         let other = names::object("bucket", "other").unwrap();
         let root = Access::denying(READ_TAGS, &other);
-        let tags = |pairs: &[(&'static str, &'static str)], access: &Access| {
-            let mut headers = HeaderMap::new();
-            for (name, value) in pairs {
-                headers.insert(*name, HeaderValue::from_static(value));
-            }
+        let tags = |pairs: &[(&'static str, &str)], access: &Access| {
+            let head = RequestHead::with(pairs);
             let copied = CopySource { name: source.clone(), version: None };
             let readable = ReadableSource { source: copied, access: access.clone(), tags: None };
-            let may_copy = may_copy_tags(&headers, &readable, access, &target);
-            let tags = new_tags(&headers, access, &target).map_err(|refusal| refusal.code);
+            let may_copy = may_copy_tags(&head, &readable, access, &target);
+            let tags = new_tags(&head, access, &target).map_err(|refusal| refusal.code);
             (tags.map(|tags| tags.map(|tags| tags.count())), may_copy)
         };
         let (given, directive) = (("x-amz-tagging", "a=1"), "x-amz-tagging-directive");

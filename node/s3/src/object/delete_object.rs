@@ -5,7 +5,6 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use http::HeaderMap;
 use s3s::dto::{Delete, DeleteObjectsOutput, DeletedObject, Error as KeyError, ObjectIdentifier};
 use sherd_core::id::ObjectKey;
 use sherd_core::limits::DELETE_KEYS_MAX;
@@ -19,7 +18,7 @@ use crate::gateway::Gateway;
 use crate::head::conditions;
 use crate::head::document;
 use crate::head::names::{self, NamedVersion};
-use crate::head::typed;
+use crate::head::request_head::RequestHead;
 use crate::request::Request;
 use crate::wire::code::Code;
 use crate::wire::refusal::Refusal;
@@ -37,9 +36,9 @@ const KEYS_A_TURN: usize = 8;
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
-    let Request { target, headers, call, .. } = request;
-    typed::flag(&headers, BYPASS)?;
-    let conditions = conditions::of_delete(&headers)?.in_call(call);
+    let Request { target, head, call, .. } = request;
+    head.flag(BYPASS)?;
+    let conditions = conditions::of_delete(&head)?.in_call(call);
     gateway.objects.delete(target.object(), conditions).await?;
     let mut response = answer::no_content();
     if null_version {
@@ -49,15 +48,15 @@ pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<R
 }
 
 pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    typed::flag(&request.headers, BYPASS)?;
-    let Request { id, target, headers, call, access, payload, .. } = request;
+    let Request { id, target, head, call, access, payload, .. } = request;
+    head.flag(BYPASS)?;
     let delete: Delete = document::required(payload.into_document())?;
     let quiet = delete.quiet.unwrap_or_default();
     let bucket = target.bucket();
     let mut batch = Batch::asked(delete)?;
     if !access.is_unlimited() {
-        let access = access.for_batch(&headers, &KEY_ACTIONS, &KEY_FACTS);
-        batch = batch.only(|entry| entry.check(bucket.name(), &headers, &access)).await;
+        let access = access.for_batch(&head, &KEY_ACTIONS, &KEY_FACTS);
+        batch = batch.only(|entry| entry.check(bucket.name(), &head, &access)).await;
     }
     let Batch { entries, mut errors } = batch;
     let (mut keys, mut null_versions, mut deleted) = (Vec::new(), HashSet::new(), Vec::new());
@@ -127,13 +126,13 @@ impl BatchEntry {
     }
 
     /// Checks that the caller may delete the key, and read it where an entity tag is compared.
-    fn check(&self, bucket: &ObjectKey, headers: &HeaderMap, access: &Access) -> Result<(), Refusal> {
+    fn check(&self, bucket: &ObjectKey, head: &RequestHead<'_>, access: &Access) -> Result<(), Refusal> {
         let guard = self.conditions.if_match.as_ref().map(|guard| match guard {
             EtagMatch::Any => "*",
             EtagMatch::OneOf(etags) => etags.first().map_or("", String::as_str),
         });
         let version = text_of(self.version);
-        let facts = Facts::of(headers).with_version(version.as_deref()).with_guard(guard);
+        let facts = Facts::of(head).with_version(version.as_deref()).with_guard(guard);
         let resource = Resource::Object(bucket.as_str(), self.key.as_str());
         access.allow(of_version(DELETE_OBJECT, version.is_some()), resource, facts)?;
         if guard.is_some_and(|guard| guard != "*") {
@@ -147,12 +146,12 @@ impl BatchEntry {
 pub(crate) struct Batch {
     /// Entries that are to be deleted, no target twice.
     pub(crate) entries: Vec<BatchEntry>,
-    /// What need not be asked.
+    /// The errors of entries that the store is not asked for.
     pub(crate) errors: Vec<KeyError>,
 }
 
 impl Batch {
-    /// What a request lists.
+    /// The entries that a request lists.
     ///
     /// # Errors
     /// MalformedXML for a list of none or of too many.
@@ -311,9 +310,9 @@ mod tests {
     #[tokio::test]
     async fn a_key_that_its_caller_may_not_delete_fails_by_itself() {
         let access = Access::denying("s3:DeleteObjectVersion", &names::object("bucket", "kept").unwrap());
-        let headers = http::HeaderMap::new();
+        let head = RequestHead::with(&[]);
         let bucket = ObjectKey::new("bucket").unwrap();
-        let permitted = |entry: &BatchEntry| entry.check(&bucket, &headers, &access);
+        let permitted = |entry: &BatchEntry| entry.check(&bucket, &head, &access);
         let null = ObjectIdentifier { version_id: Some("null".into()), ..listed("kept") };
         let batch = Batch::of(vec![listed("a"), null, listed("b")]).only(permitted).await;
         let keys: Vec<&str> = batch.entries.iter().map(|entry| entry.key.as_str()).collect();

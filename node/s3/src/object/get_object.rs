@@ -6,14 +6,12 @@ use std::ops::Range;
 
 use http::StatusCode;
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
-    CONTENT_RANGE, CONTENT_TYPE, EXPIRES, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    LAST_MODIFIED,
 };
 use s3s::Body;
-use s3s::dto::{Timestamp, TimestampFormat};
 use sherd_core::record::ChecksumKind;
 use sherd_front::decision::Decision;
-use sherd_signature::query::{Pair, Query};
 
 use crate::access::facts::Facts;
 use crate::access::{self, Access, READ_TAGS, of_version};
@@ -21,29 +19,26 @@ use crate::answer::Outcome;
 use crate::answer::{NULL, Response, VERSION_ID};
 use crate::head::if_range::{self, Validator};
 use crate::wire::code::Code;
-use crate::wire::system_headers::SYSTEM;
 
 use crate::answer::body;
 use crate::gateway::Gateway;
 use crate::head::attributes;
 use crate::head::checksum;
 use crate::head::conditions;
+use crate::head::overrides;
 use crate::head::range;
+use crate::head::request_head::RequestHead;
 use crate::head::tagging;
 use crate::head::timestamp;
 use crate::request::Request;
-use crate::wire::query::{invalid, parsed};
 use crate::wire::refusal::Refusal;
 use sherd_store::object::{Error, ObjectInfo, ObjectRead, ReadRequest, Span};
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    check_overrides(&request.query)?;
+    overrides::check(&request.head)?;
     let (id, revocation) = (request.id, request.access.caller().revocation());
     let mut asked = GetRequest::of(request)?;
-    asked.first = OVERRIDES_FIRST
-        .iter()
-        .filter_map(|name| Some((name.clone(), asked.overrides.get(name)?.clone())))
-        .collect();
+    asked.wanted.overrides_first = true;
     let (found, described) = asked
         .read(|found: &ObjectRead| (&found.info, &found.range), |read| gateway.objects.get(read))
         .await?;
@@ -51,91 +46,61 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     Ok(described.with(Body::from(body::download(found.body, length, id, revocation))))
 }
 
-/// Refuses a GET that wants a header answered which no header can carry.
-fn check_overrides(query: &Query<'_>) -> Result<(), Refusal> {
-    if !has_overrides(query) {
-        return Ok(());
-    }
-    for header in OVERRIDES_FIRST {
-        let Some(value) = query.text(&format!("{OVERRIDES}{header}")) else { continue };
-        if HeaderValue::from_str(&value).is_err() {
-            let message = format!("invalid overridden header: {header}: {:?}", Some(value));
-            return Err(Refusal::says(Code::InvalidRequest, message));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a request wants headers answered instead of the stored ones. An anonymous one must not: the
-/// writer of a link would choose how a browser takes the bytes of another.
-fn has_overrides(query: &Query<'_>) -> bool {
-    query.pairs().iter().any(|pair| pair.name.starts_with(OVERRIDES))
-}
-
 /// How many tags an object has, where it has some.
 const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
-/// The order in which a GET answers headers that were asked for, before all others.
-const OVERRIDES_FIRST: [HeaderName; 6] =
-    [CONTENT_TYPE, CONTENT_LANGUAGE, EXPIRES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING];
-/// Prefix of the parameters that override a header.
-const OVERRIDES: &str = "response-";
 
 /// A request of GetObject or HeadObject.
-pub(crate) struct GetRequest {
+pub(crate) struct GetRequest<'a> {
     /// The read that the store is asked for.
     read: ReadRequest,
-    /// Which version the client has part of, where it asks for more of it.
+    /// The version that the client has part of, where it asks for more of it.
     validator: Option<Validator>,
     /// The headers that the request wants answered instead of the stored ones.
     overrides: HeaderMap,
-    /// Those of them that the answer begins with.
-    first: HeaderMap,
     /// Headers that the answer has beside the stored ones.
     wanted: WantedHeaders,
-    /// The rights of the caller, by which the answer says how many tags there are, and the request's headers.
+    /// The rights of the caller, by which the answer says how many tags there are, and the request's head.
     access: Access,
-    headers: HeaderMap,
+    head: RequestHead<'a>,
 }
 
 /// Headers that an answer has beside the stored ones.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "an answer has each of these or not")]
 struct WantedHeaders {
     checksums: bool,
     version: bool,
     part: bool,
+    /// Whether the headers that the request asks for stand in front of all others.
+    overrides_first: bool,
 }
 
-impl GetRequest {
+impl<'a> GetRequest<'a> {
     /// Reads a request.
     ///
     /// # Errors
     /// As S3 answers ranges, parameters and headers that make no sense.
-    pub(crate) fn of(request: Request<'_>) -> Result<Self, Refusal> {
+    pub(crate) fn of(request: Request<'a>) -> Result<Self, Refusal> {
         let version = request.names_null_version();
-        let Request { target, query, headers, access, .. } = request;
-        if access.caller().is_anonymous() && has_overrides(&query) {
+        let Request { target, head, access, .. } = request;
+        if access.caller().is_anonymous() && overrides::are_in(&head) {
             let message = "Request specific response headers cannot be used for anonymous GET requests.";
             return Err(Refusal::says(Code::InvalidRequest, message));
         }
-        let part: Option<i32> = parsed(&query, "partNumber")?;
-        if let Some(expires) = query.text("response-expires") {
-            Timestamp::parse(TimestampFormat::HttpDate, &expires)
-                .map_err(|_| invalid("response-expires", &expires))?;
-        }
-        let range = headers.get(http::header::RANGE).map(HeaderValue::as_bytes);
-        let checksums = headers.get("x-amz-checksum-mode").is_some_and(|mode| mode == "ENABLED");
+        let part = head.parameter("partNumber")?;
+        overrides::check_expires(&head)?;
+        let checksums = checksum::are_wanted(&head);
         Ok(Self {
             read: ReadRequest {
                 name: target.object(),
-                span: range::span(range, part)?,
-                conditions: conditions::of_read(&headers)?,
+                span: range::of_read(&head, part)?,
+                conditions: conditions::of_read(&head)?,
             },
-            validator: Validator::of(&headers),
-            overrides: overrides(&query)?,
-            first: HeaderMap::new(),
-            wanted: WantedHeaders { checksums, version, part: part.is_some() },
+            validator: Validator::of(&head),
+            overrides: overrides::of(&head)?,
+            wanted: WantedHeaders { checksums, version, part: part.is_some(), overrides_first: false },
             access,
-            headers,
+            head,
         })
     }
 
@@ -151,13 +116,13 @@ impl GetRequest {
     where
         F: Future<Output = sherd_store::object::Result<T>>,
     {
-        let Self { read, validator, overrides, first, wanted, access, headers } = self;
+        let Self { read, validator, overrides, wanted, access, head } = self;
         let name = read.name.clone();
         let read = if_range::read(read, validator, |found| about(found).0, verb).await;
         let (span, found) = read.map_err(|error| with_overrides(error, &overrides))?;
         let (info, range) = about(&found);
-        let mut described = describe(wanted, span, info, range, first, overrides);
-        let facts = Facts::of(&headers).with_version(wanted.version.then_some("null"));
+        let mut described = describe(wanted, span, info, range, overrides);
+        let facts = Facts::of(&head);
         access.settle_read(&name, facts, || tagging::given(&info.tags))?;
         let (action, resource) = (of_version(READ_TAGS, wanted.version), access::object(&name));
         let may_read_tags = || match access.decide(action, resource, facts.about_object()) {
@@ -171,32 +136,6 @@ impl GetRequest {
         }
         Ok((found, described))
     }
-}
-
-/// The headers that a request wants answered instead of the stored ones (`response-*`).
-///
-/// # Errors
-/// InvalidArgument for values that no header can carry, as S3 words it for those outside ISO-8859-1
-/// (github.com/guardian/grid/pull/1716).
-fn overrides(query: &Query<'_>) -> Result<HeaderMap, Refusal> {
-    let mut headers = HeaderMap::new();
-    for name in SYSTEM {
-        let is_it = |pair: &&Pair<'_>| pair.name.strip_prefix(OVERRIDES) == Some(name.as_str());
-        let Some(pair) = query.pairs().iter().find(is_it) else { continue };
-        let bad = || Refusal::says(Code::InvalidArgument, format!("Invalid value for {}", pair.name));
-        let text = pair.value().map_err(|_| bad())?;
-        let bytes = latin_1(&text).ok_or_else(|| {
-            let message = "Header value cannot be represented using ISO-8859-1.";
-            Refusal::bad_argument(message, &pair.name, &text)
-        })?;
-        headers.insert(name, HeaderValue::from_bytes(&bytes).map_err(|_| bad())?);
-    }
-    Ok(headers)
-}
-
-/// A text in ISO-8859-1, a byte for each character.
-fn latin_1(text: &str) -> Option<Vec<u8>> {
-    text.chars().map(|character| u8::try_from(character).ok()).collect()
 }
 
 /// Headers of an answer about an object.
@@ -236,7 +175,6 @@ fn describe(
     span: Span,
     info: &ObjectInfo,
     range: &Range<u64>,
-    first: HeaderMap,
     overrides: HeaderMap,
 ) -> ResponseParts {
     let mut headers = HeaderMap::with_capacity(info.attributes.pairs.len() + HEADERS_USUAL);
@@ -245,7 +183,9 @@ fn describe(
         let text = format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), info.size);
         headers.insert(CONTENT_RANGE, HeaderValue::try_from(text).expect("digits are a header value"));
     }
-    headers.extend(first);
+    if wanted.overrides_first {
+        headers.extend(overrides::first_of(&overrides));
+    }
     attributes::add_headers(&info.attributes, &mut headers);
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(attributes::CONTENT_TYPE_DEFAULT));
     headers.extend(overrides);
@@ -302,23 +242,14 @@ mod tests {
         pairs.collect()
     }
 
-    const WITH_CHECKSUMS: WantedHeaders = WantedHeaders { checksums: true, version: false, part: false };
+    const NOTHING: WantedHeaders =
+        WantedHeaders { checksums: false, version: false, part: false, overrides_first: false };
+    const WITH_CHECKSUMS: WantedHeaders = WantedHeaders { checksums: true, ..NOTHING };
     const A_PART: WantedHeaders = WantedHeaders { part: true, ..WITH_CHECKSUMS };
-
-    fn query(text: &str) -> Query<'_> {
-        Query::parse(Some(text)).expect("a query")
-    }
 
     #[test]
     fn a_whole_object_is_described_by_what_was_stored() {
-        let described = describe(
-            WITH_CHECKSUMS,
-            Span::Whole,
-            &info(Some(3)),
-            &(0..100),
-            HeaderMap::new(),
-            HeaderMap::new(),
-        );
+        let described = describe(WITH_CHECKSUMS, Span::Whole, &info(Some(3)), &(0..100), HeaderMap::new());
         assert!(!described.0.contains_key(CONTENT_RANGE));
         let expected = [
             ("accept-ranges", "bytes"),
@@ -336,8 +267,7 @@ mod tests {
     #[test]
     fn a_range_says_which_bytes_and_has_no_checksum() {
         let span = Span::From { first: 10, last: None };
-        let described =
-            describe(WITH_CHECKSUMS, span, &info(None), &(10..100), HeaderMap::new(), HeaderMap::new());
+        let described = describe(WITH_CHECKSUMS, span, &info(None), &(10..100), HeaderMap::new());
         assert_eq!(described.0.get(CONTENT_RANGE).unwrap(), "bytes 10-99/100");
         assert_eq!(described.0.get("content-length").unwrap(), "90");
         assert!(!described.0.contains_key("x-amz-checksum-crc32"));
@@ -348,60 +278,23 @@ mod tests {
         let span = Span::Part { number: 2 };
         for (kind, shows_own) in [(ChecksumKind::Composite, true), (ChecksumKind::FullObject, false)] {
             let info = ObjectInfo { checksum_kind: Some(kind), ..info(Some(3)) };
-            let described = describe(A_PART, span, &info, &(40..80), HeaderMap::new(), HeaderMap::new());
+            let described = describe(A_PART, span, &info, &(40..80), HeaderMap::new());
             assert_eq!(described.0.get(CONTENT_RANGE).unwrap(), "bytes 40-79/100");
             assert_eq!(described.0.get("x-amz-mp-parts-count").unwrap(), "3");
             assert_eq!(described.0.contains_key("x-amz-checksum-crc32"), shows_own, "{kind:?}");
         }
-        let single = describe(
-            A_PART,
-            Span::Part { number: 1 },
-            &info(None),
-            &(0..0),
-            HeaderMap::new(),
-            HeaderMap::new(),
-        );
+        let single = describe(A_PART, Span::Part { number: 1 }, &info(None), &(0..0), HeaderMap::new());
         assert!(!single.0.contains_key(CONTENT_RANGE), "an empty object has no first byte");
         assert!(!single.0.contains_key("x-amz-mp-parts-count"));
     }
 
     #[test]
     fn the_query_overrides_stored_headers() {
-        let query = query("response-content-type=image%2Fpng&response-expires=soon&x=y");
-        let overrides = overrides(&query).unwrap();
-        let described = describe(
-            WantedHeaders::default(),
-            Span::Whole,
-            &info(None),
-            &(0..100),
-            HeaderMap::new(),
-            overrides,
-        );
+        let head = RequestHead::with(&[]);
+        let head = head.and_query("response-content-type=image%2Fpng&response-expires=soon&x=y");
+        let overrides = overrides::of(&head).unwrap();
+        let described = describe(NOTHING, Span::Whole, &info(None), &(0..100), overrides);
         assert_eq!(described.0.get("content-type").unwrap(), "image/png");
         assert_eq!(described.0.get("expires").unwrap(), "soon");
-    }
-
-    #[test]
-    fn an_override_is_sent_in_iso_8859_1_or_refused() {
-        let of = |value: &str| overrides(&query(&format!("response-content-disposition={value}")));
-        let sent = of("a%3B%20filename%3D%22caf%C3%A9%22").unwrap();
-        assert_eq!(sent["content-disposition"].as_bytes(), b"a; filename=\"caf\xe9\"");
-        let refused = of("D%E2%80%99Arcy").unwrap_err();
-        let message = "Header value cannot be represented using ISO-8859-1.";
-        assert_eq!((refused.code, &*refused.message), (Code::InvalidArgument, message));
-        let named = [
-            ("ArgumentName", "response-content-disposition".to_owned()),
-            ("ArgumentValue", "D\u{2019}Arcy".to_owned()),
-        ];
-        assert_eq!(refused.details, named);
-    }
-
-    #[test]
-    fn an_override_cannot_smuggle_a_header() {
-        let query = query("response-content-type=a%0d%0ax:y");
-        assert_eq!(overrides(&query).unwrap_err().code, Code::InvalidArgument);
-        let refused = check_overrides(&query).unwrap_err();
-        assert_eq!(refused.code, Code::InvalidRequest);
-        assert_eq!(refused.message, "invalid overridden header: content-type: Some(\"a\\r\\nx:y\")");
     }
 }

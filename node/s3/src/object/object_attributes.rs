@@ -5,7 +5,6 @@
 
 use std::io::Write;
 
-use http::HeaderMap;
 use http::header::LAST_MODIFIED;
 use s3s::dto::{Checksum, GetObjectAttributesParts, ObjectAttributes, ObjectPart, StorageClass};
 use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
@@ -21,9 +20,7 @@ use crate::head::checksum;
 use crate::head::checksum_elements::ChecksummedContent;
 use crate::head::tagging;
 use crate::head::timestamp;
-use crate::head::typed;
 use crate::request::Request;
-use crate::wire::code::Code;
 use crate::wire::refusal::Refusal;
 use sherd_store::object::{ObjectDescription, PartDescription};
 
@@ -31,16 +28,15 @@ const ATTRIBUTES: &str = "x-amz-object-attributes";
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
-    let Request { target, headers, access, .. } = request;
-    let max = typed::number(&headers, "x-amz-max-parts")?;
-    let lines = lines(&headers)?;
-    let after = typed::number(&headers, "x-amz-part-number-marker")?;
+    let Request { target, head, access, .. } = request;
+    let max = head.number("x-amz-max-parts")?;
+    let lines = head.list(ATTRIBUTES)?;
+    let after = head.number("x-amz-part-number-marker")?;
     let wanted = AttributeSelection::of(&lines)?;
     let page = PartsAsked::of(max, after)?;
     let name = target.object();
     let ObjectDescription { info, mut parts } = gateway.objects.describe(name.clone()).await?;
-    let facts = Facts::of(&headers).with_version(null_version.then_some("null"));
-    access.settle_read(&name, facts, || tagging::given(&info.tags))?;
+    access.settle_read(&name, Facts::of(&head), || tagging::given(&info.tags))?;
     if info.checksum_kind != Some(ChecksumKind::Composite) {
         parts.iter_mut().flatten().for_each(|part| part.checksum = None);
     }
@@ -120,22 +116,7 @@ impl SerializeContent for PartsPage<'_> {
     }
 }
 
-/// The lines of the header that lists names.
-///
-/// # Errors
-/// InvalidRequest where the header is missing, InvalidArgument for a line that is not text.
-fn lines(headers: &HeaderMap) -> Result<Vec<&str>, Refusal> {
-    let lines = headers.get_all(ATTRIBUTES).iter();
-    let lines: Vec<&str> = lines
-        .map(|line| line.to_str().map_err(|_| typed::invalid(ATTRIBUTES, line)))
-        .collect::<Result<_, Refusal>>()?;
-    if lines.is_empty() {
-        return Err(Refusal::says(Code::InvalidRequest, format!("missing header: {ATTRIBUTES}")));
-    }
-    Ok(lines)
-}
-
-/// Which elements the answer has.
+/// The elements of the answer.
 #[derive(Debug, PartialEq, Eq)]
 struct AttributeSelection<'a>(Vec<&'a str>);
 
@@ -166,7 +147,7 @@ impl<'a> AttributeSelection<'a> {
     }
 }
 
-/// Which parts the answer lists.
+/// The parts that the answer lists.
 #[derive(Debug)]
 struct PartsAsked {
     after: u16,
@@ -207,8 +188,8 @@ fn described(part: &PartDescription) -> ChecksummedContent<'_, ObjectPart> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
+    use crate::wire::code::Code;
 
     #[test]
     fn attributes_are_listed_on_one_line_or_several() {

@@ -23,13 +23,12 @@ use sherd_store::object::{PutRequest, WriteConditions};
 const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 pub(crate) async fn post(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let Request { target, headers, source, access, payload, form, .. } = request;
+    let Request { target, head, source, access, payload, form, .. } = request;
     let name = names::made(target.object())?;
     let (bucket, key) = (name.bucket.name().as_str().to_owned(), name.key.as_str().to_owned());
-    let location = location::of_object(source, &headers, &bucket, &key, KEY);
-    let field = form.as_deref().and_then(|form| form.tagging.as_deref());
-    let tags = given_tags::permitted_by_form(field, &headers, &access, &name)?;
-    let attributes = attributes::of_request(&headers)?;
+    let location = location::of_object(source, head.host()?, &bucket, &key, KEY);
+    let tags = given_tags::permitted(&head, &access, &name)?;
+    let attributes = attributes::of_request(&head)?;
     let (conditions, upload) = (WriteConditions::default(), payload.into_upload());
     let written =
         gateway.objects.put_expecting(PutRequest { name, attributes, tags, conditions, upload }).await?;
@@ -38,7 +37,7 @@ pub(crate) async fn post(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
     let kind = written.checksums.first().map(Checksum::kind);
     checksum::add_headers(&written.checksums, kind, &mut headers);
     let stored = StoredObject { location, bucket, key, etag: written.etag };
-    answered(form.as_deref().map(|form| &form.action), &stored, headers)
+    answered(form.as_ref(), &stored, headers)
 }
 
 /// The object as the answer names it.

@@ -31,13 +31,13 @@ pub(crate) fn put<'a>(
 }
 
 fn asked(request: Request<'_>) -> Result<PutRequest, Refusal> {
-    let Request { target, headers, call, access, payload, .. } = request;
+    let Request { target, head, call, access, payload, .. } = request;
     let name = names::made(target.object())?;
     Ok(PutRequest {
-        tags: given_tags::permitted(&headers, &access, &name)?,
+        tags: given_tags::permitted(&head, &access, &name)?,
         name,
-        attributes: attributes::of_request(&headers)?,
-        conditions: conditions::of_write(&headers)?.in_call(call),
+        attributes: attributes::of_request(&head)?,
+        conditions: conditions::of_write(&head)?.in_call(call),
         upload: payload.into_upload(),
     })
 }

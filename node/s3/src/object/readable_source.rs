@@ -1,6 +1,5 @@
 //! The source of a copy, and whether its caller may read it.
 
-use http::HeaderMap;
 use sherd_core::record::Tag;
 use sherd_front::decision::Decision;
 use sherd_store::object::{Error, ReadConditions};
@@ -9,8 +8,9 @@ use crate::access::facts::Facts;
 use crate::access::{self, Access, READ_OBJECT, RightsError, of_version};
 use crate::answer::{Failure, Outcome};
 use crate::gateway::Gateway;
-use crate::head::copy_source::{self, CopySource};
+use crate::head::copy_source::CopySource;
 use crate::head::names::NamedVersion;
+use crate::head::request_head::RequestHead;
 use crate::head::{conditions, tagging};
 use crate::wire::code::Code;
 use crate::wire::refusal::Refusal;
@@ -43,9 +43,9 @@ impl ReadableSource {
     ///
     /// # Errors
     /// As [`conditions::of_copy_source`].
-    pub(crate) fn conditions(&self, headers: &HeaderMap) -> Result<ReadConditions, Refusal> {
+    pub(crate) fn conditions(&self, head: &RequestHead<'_>) -> Result<ReadConditions, Refusal> {
         let tags = self.tags.as_deref().map(tagging::encoded).transpose()?;
-        Ok(ReadConditions { tags, ..conditions::of_copy_source(headers)? })
+        Ok(ReadConditions { tags, ..conditions::of_copy_source(head)? })
     }
 
     /// The error of a copy, as its caller may see it.
@@ -60,14 +60,14 @@ impl ReadableSource {
 /// Reads the source of a copy that its caller may read, by the rights in the source's own bucket.
 ///
 /// # Errors
-/// As [`copy_source::of`]; AccessDenied where the caller may not; NoSuchVersion for a version that is not
-/// there.
+/// As [`RequestHead::copy_source`]; AccessDenied where the caller may not; NoSuchVersion for a version that
+/// is not there.
 pub(crate) async fn readable(
     gateway: &Gateway,
-    headers: &HeaderMap,
+    head: &RequestHead<'_>,
     access: &Access,
 ) -> Outcome<ReadableSource> {
-    let mut source = copy_source::of(headers)?;
+    let mut source = head.copy_source()?.clone();
     // Looked up when the target's bucket and the caller were. A copy within a bucket has one view of it: of
     // two, one may allow the read and the other the write, and none both.
     if let Some(bucket) = access.copied_bucket() {
@@ -82,16 +82,16 @@ pub(crate) async fn readable(
         Err(RightsError::Undecodable) => return Err(Refusal::new(Code::ServiceUnavailable).into()),
     };
     let mut found = ReadableSource { source, access, tags: None };
-    check_read(gateway, headers, &mut found).await?;
+    check_read(gateway, head, &mut found).await?;
     found.source.version.map_or(Ok(()), NamedVersion::check_exists)?;
     Ok(found)
 }
 
 /// Checks that the caller may read the source; by its tags where the decision waits for them.
-async fn check_read(gateway: &Gateway, headers: &HeaderMap, found: &mut ReadableSource) -> Outcome<()> {
+async fn check_read(gateway: &Gateway, head: &RequestHead<'_>, found: &mut ReadableSource) -> Outcome<()> {
     let version = found.source.version_text();
     let action = of_version(READ_OBJECT, version.is_some());
-    let facts = Facts::of(headers).with_version(version.as_deref()).about_object();
+    let facts = Facts::of(head).with_version(version.as_deref()).about_object();
     let resource = access::object(&found.source.name);
     match found.access.decide(action, resource, facts) {
         Decision::Allowed => return Ok(()),
@@ -115,7 +115,7 @@ mod tests {
         for tags in [None, Some(Vec::new()), Some(decided)] {
             let source = CopySource { name: name.clone(), version: None };
             let readable = ReadableSource { source, access: access.clone(), tags: tags.clone() };
-            let conditions = readable.conditions(&HeaderMap::new()).unwrap();
+            let conditions = readable.conditions(&RequestHead::with(&[])).unwrap();
             assert_eq!(conditions.tags.map(|tags| tags.decode().unwrap()), tags);
         }
     }

@@ -10,17 +10,17 @@ use crate::access::{self, Access};
 use crate::answer::Outcome;
 use crate::answer::{self, NULL, Response, VERSION_ID};
 use crate::gateway::Gateway;
+use crate::head::request_head::RequestHead;
 use crate::head::tagging;
 use crate::request::Request;
 use sherd_store::object::ObjectName;
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
-    let Request { target, headers, access, .. } = request;
+    let Request { target, head, access, .. } = request;
     let name = target.object();
     let tags = gateway.objects.tags(&name).await?;
-    let facts = Facts::of(&headers).with_version(null_version.then_some("null"));
-    access.settle_read(&name, facts, || Ok(&tags))?;
+    access.settle_read(&name, Facts::of(&head), || Ok(&tags))?;
     let tag_set = tags.into_iter().map(tagging::shown).collect();
     let response = answer::document(&GetObjectTaggingOutput { tag_set, version_id: None })?;
     Ok(of_version(response, null_version))
@@ -28,16 +28,16 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 
 pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
-    let Request { target, headers, access, payload, .. } = request;
+    let Request { target, head, access, payload, .. } = request;
     let tags = tagging::of_document(payload.into_document())?;
-    change(gateway, &target.object(), &tags, &headers, null_version, &access).await?;
+    change(gateway, &target.object(), &tags, &head, &access).await?;
     Ok(of_version(answer::empty(StatusCode::OK, HeaderMap::new()), null_version))
 }
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
-    let Request { target, headers, access, .. } = request;
-    change(gateway, &target.object(), &ObjectTags::default(), &headers, null_version, &access).await?;
+    let Request { target, head, access, .. } = request;
+    change(gateway, &target.object(), &ObjectTags::default(), &head, &access).await?;
     Ok(of_version(answer::no_content(), null_version))
 }
 
@@ -46,16 +46,15 @@ async fn change(
     gateway: &Gateway,
     name: &ObjectName,
     tags: &ObjectTags,
-    headers: &HeaderMap,
-    null_version: bool,
+    head: &RequestHead<'_>,
     access: &Access,
 ) -> Outcome<()> {
     judged(|| async {
         let mut decided_by = None;
         if access.needs().is_some() {
             let (given, existing) = (tagging::given(tags)?, gateway.objects.tags(name).await?);
-            let facts = Facts::of(headers).with_version(null_version.then_some("null"));
-            let facts = facts.with_existing_tags(&existing).with_document(DocumentFacts::Tags(&given));
+            let facts =
+                Facts::of(head).with_existing_tags(&existing).with_document(DocumentFacts::Tags(&given));
             access.settle(access::object(name), facts)?;
             decided_by = Some(tagging::encoded(&existing)?);
         }

@@ -1,31 +1,26 @@
 //! The actions of a request: the one of its operation's row, in its form for a version where one is named,
 //! and those that parts of the request need beside it. And which facts it has by what it does.
 
-use http::HeaderMap;
-use http::header::IF_MATCH;
 use sherd_policy::Resource;
-use sherd_signature::query::Query;
 
-use crate::access::facts::{FactKinds, TAGGING_DIRECTIVE};
+use crate::access::facts::FactKinds;
 use crate::access::limits::ACTIONS_MAX;
 use crate::access::{READ_OBJECT, of_version};
-use crate::head::acl::{self, UnsupportedAcl};
-use crate::head::columns::{Columns, Copies, DocumentSays, Makes, ResourceKind, VERSION_ID};
+use crate::head::acl::UnsupportedAcl;
+use crate::head::columns::{Columns, Copies, DocumentSays, Makes, ResourceKind};
+use crate::head::conditions;
+use crate::head::directive;
+use crate::head::request_head::RequestHead;
 use crate::request::Target;
 
 /// The actions of a request. Those on the keys of a document are judged where the document is read, that on
 /// the source of a copy where the source is named.
-pub(super) fn of(
-    columns: &Columns,
-    headers: &HeaderMap,
-    query: &Query<'_>,
-    lists: UnsupportedAcl,
-) -> [Option<&'static str>; ACTIONS_MAX] {
+pub(super) fn of(columns: &Columns, head: &RequestHead<'_>) -> [Option<&'static str>; ACTIONS_MAX] {
     if columns.resource == ResourceKind::EachKey {
         return [None; ACTIONS_MAX];
     }
-    let names_version = query.has(VERSION_ID) && !columns.makes_object();
-    let [read, acl, ownership] = further(columns, headers, lists);
+    let names_version = head.names_version() && !columns.makes_object();
+    let [read, acl, ownership] = further(columns, head);
     let named = |action| of_version(action, names_version);
     [Some(named(columns.action)), read.map(named), acl, ownership]
 }
@@ -42,15 +37,15 @@ pub(super) fn resource_of<'a>(columns: &Columns, target: &'a Target) -> Resource
 /// The actions that parts of a request need: GetObjectAttributes reads the object, a comparison with an
 /// entity tag shows what the object's is, and access control lists and ownership have actions of their own. A
 /// list that is ignored does nothing that needs a right.
-fn further(columns: &Columns, headers: &HeaderMap, lists: UnsupportedAcl) -> [Option<&'static str>; 3] {
-    let compares = || columns.conditions && headers.get(IF_MATCH).is_some_and(|etag| etag != "*");
+fn further(columns: &Columns, head: &RequestHead<'_>) -> [Option<&'static str>; 3] {
+    let compares = || columns.conditions && conditions::compare_etags(head);
     let acl = match columns.makes {
         Makes::Bucket => Some("s3:PutBucketAcl"),
         Makes::Object => Some("s3:PutObjectAcl"),
         Makes::Nothing => None,
     };
-    let brings_acl = || lists == UnsupportedAcl::Refuse && acl::is_sent(headers);
-    let owns = columns.makes == Makes::Bucket && headers.contains_key("x-amz-object-ownership");
+    let brings_acl = || head.lists() == UnsupportedAcl::Refuse && head.has_list();
+    let owns = columns.makes == Makes::Bucket && head.has("x-amz-object-ownership");
     [
         (columns.reads_object || compares()).then_some(READ_OBJECT),
         acl.filter(|_| brings_acl()),
@@ -59,10 +54,9 @@ fn further(columns: &Columns, headers: &HeaderMap, lists: UnsupportedAcl) -> [Op
 }
 
 /// The kinds of facts that a request has by what it does.
-pub(super) fn fact_kinds(columns: &Columns, headers: &HeaderMap) -> FactKinds {
+pub(super) fn fact_kinds(columns: &Columns, head: &RequestHead<'_>) -> FactKinds {
     // By the operation first: the headers of a copy mean nothing to others, which may have them, too.
-    let keeps_tags = columns.copies == Copies::Object
-        && headers.get(TAGGING_DIRECTIVE).is_none_or(|directive| directive != "REPLACE");
+    let keeps_tags = columns.copies == Copies::Object && directive::replaces_tags(head) != Ok(true);
     let says = columns.document_says;
     FactKinds {
         lists: columns.lists_keys,
@@ -77,7 +71,6 @@ pub(super) fn fact_kinds(columns: &Columns, headers: &HeaderMap) -> FactKinds {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderName;
     use sherd_core::record::Tag;
 
     use super::*;
@@ -160,18 +153,15 @@ mod tests {
     /// A request that sends every header and parameter, whether its operation reads them or not.
     #[test]
     fn an_operation_has_the_keys_of_what_it_reads_alone() {
-        let headers: HeaderMap = HEADERS
-            .iter()
-            .map(|(header, _)| (HeaderName::from_static(header), "v".parse().expect("a value")))
-            .collect();
-        let query = Query::parse(Some("prefix=v&delimiter=v&max-keys=v&versionId=v")).expect("a query");
+        let sent: Vec<_> = HEADERS.iter().map(|(header, _)| (*header, "v")).collect();
+        let head = RequestHead::with(&sent).and_query("prefix=v&delimiter=v&max-keys=v&versionId=v");
         let tags = [Tag { key: "v".to_owned(), value: String::new() }];
         let keys: Vec<_> = HEADERS.iter().map(|(_, key)| *key).chain(OTHERS.iter().copied()).collect();
         for key in keys {
             let access = Access::allowed_if(&format!(r#"{{"StringLike":{{"{key}":"*"}}}}"#));
             for operation in Operation::served() {
                 let columns = operation.columns();
-                let facts = Facts::of_head(&headers, &query, fact_kinds(columns, &headers));
+                let facts = Facts::of(&head).of_kinds(fact_kinds(columns, &head));
                 let facts = facts.with_existing_tags(&tags);
                 let facts = match operation {
                     Operation::CreateBucket | Operation::PutBucketTagging => {
@@ -187,9 +177,7 @@ mod tests {
                     ResourceKind::Bucket | ResourceKind::EachKey => Resource::Bucket("b"),
                     ResourceKind::Object => Resource::Object("b", "k"),
                 };
-                let [Some(action), ..] = of(columns, &headers, &query, UnsupportedAcl::Refuse) else {
-                    continue;
-                };
+                let [Some(action), ..] = of(columns, &head) else { continue };
                 let name = key.trim_start_matches("s3:").trim_start_matches("x-amz-");
                 let expected = keys_of(operation).iter().any(|start| name.starts_with(start));
                 let is_there = access.allow(action, resource, facts).is_ok();

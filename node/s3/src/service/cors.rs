@@ -50,7 +50,7 @@ enum NoRules {
     NoBucket,
     /// The bucket has no rules.
     NotEnabled,
-    /// Its rules could not be read.
+    /// The rules could not be read.
     Unavailable,
     /// The bytes that are stored for its rules do not decode.
     Undecodable,

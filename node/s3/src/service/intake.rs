@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http::header::HeaderValue;
 use http_body::Body as HttpBody;
 use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
@@ -13,10 +12,12 @@ use sherd_front::unproven::lane::UnprovenLane;
 use sherd_signature::payload::PayloadForm;
 use sherd_store::machine::quantity::LivePeriod;
 
+use crate::head::checksum::text;
 use crate::head::columns::{BodyUse, ChecksumUse, Columns};
+use crate::head::length;
 use crate::request::RequestBody;
 
-use crate::service::admitted::{ProvenRequest, TakenBody, check_length, declared_length, declared_md5};
+use crate::service::admitted::{ProvenRequest, TakenBody, check_length};
 use crate::service::room::XmlRoom;
 use crate::wire::aws_chunked::ChunkedFraming;
 use crate::wire::body::{
@@ -82,15 +83,14 @@ impl Intake {
             trailer: checksum.trailer,
             signed_frame_bytes_max: self.limits.signed_frame_bytes_max,
         });
-        let headers = &request.headers;
         let is_framed = framing.is_some();
-        let length = match declared_length(headers, is_framed)? {
+        let length = match length::declared(&request.head, is_framed)? {
             Some(length) => length,
             None if body_use != BodyUse::Object && body.is_end_stream() => 0,
             None => return Err(Refusal::new(Code::MissingContentLength)),
         };
         check_length(length, columns, &self.limits)?;
-        let digest = (body_use != BodyUse::None).then(|| declared_md5(headers)).transpose()?.flatten();
+        let digest = (body_use != BodyUse::None).then(|| length::md5(&request.head)).transpose()?.flatten();
         let sha256 = match request.payload {
             PayloadForm::Sha256(sha256) => Some(sha256),
             PayloadForm::Unsigned | PayloadForm::SignedFrames { .. } | PayloadForm::UnsignedFrames => None,
@@ -121,11 +121,11 @@ impl Intake {
             return Ok(TakenBody { body, outcome: Some(outcome), room: None, length, md5: digest });
         }
         if is_document && length > 0 {
-            return self.take_document(request, checksum, checked, length, digest).await;
+            return self.take_document(columns, checksum, checked, length, digest).await;
         }
         let collected = collect(checked).await.map_err(|error| Refusal::from(&error))?;
         if is_document {
-            check_document(request, checksum, &collected, digest)?;
+            check_document(columns, checksum, &collected, digest)?;
         }
         Ok(TakenBody { body: RequestBody::Empty, outcome: Some(outcome), room: None, length, md5: digest })
     }
@@ -133,7 +133,7 @@ impl Intake {
     /// Takes a document when there is room for it.
     async fn take_document<B>(
         &self,
-        request: &ProvenRequest<'_>,
+        columns: &Columns,
         checksum: &DeclaredChecksum,
         body: CheckedBody<B>,
         length: u64,
@@ -146,10 +146,9 @@ impl Intake {
         let outcome = body.outcome();
         let arrival_room = self.xml_room.for_arrival(length).await?;
         let collected = collect(body).await.map_err(|error| Refusal::from(&error))?;
-        check_document(request, checksum, &collected, digest)?;
+        check_document(columns, checksum, &collected, digest)?;
         let room = self.xml_room.for_document(length, xml::growth_max(&collected.bytes)).await?;
         drop(arrival_room);
-        let columns = request.columns();
         let readable = match columns.body {
             BodyUse::Json => collected.bytes,
             _ => readable(columns, collected.bytes, &self.limits)?,
@@ -161,12 +160,11 @@ impl Intake {
 
 /// Checks a collected document against every digest that came with it.
 fn check_document(
-    request: &ProvenRequest<'_>,
+    columns: &Columns,
     declared_checksum: &DeclaredChecksum,
     collected: &CollectedBody,
     declared_md5: Option<[u8; 16]>,
 ) -> Result<(), Refusal> {
-    let columns = request.columns();
     if let Some(declared) = declared_md5 {
         let computed: [u8; 16] = Md5::digest(&collected.bytes);
         if declared != computed {
@@ -174,11 +172,9 @@ fn check_document(
         }
     }
     // CompleteMultipartUpload carries the object's checksum, not its document's.
-    let header = declared_checksum.header.filter(|_| columns.checksum != ChecksumUse::JoinedObject);
-    if let Some(algorithm) = header {
-        let declared =
-            request.headers.get(checksum::header(algorithm)).map_or(&b""[..], HeaderValue::as_bytes);
-        check_checksum(algorithm, declared, &collected.bytes)?;
+    let header = declared_checksum.value.as_ref().filter(|_| columns.checksum != ChecksumUse::JoinedObject);
+    if let Some(declared) = header {
+        check_checksum(declared.algorithm, text(declared).as_bytes(), &collected.bytes)?;
     }
     if let Some(trailer) = &collected.trailer {
         check_checksum(trailer.algorithm, trailer.value.as_bytes(), &collected.bytes)?;

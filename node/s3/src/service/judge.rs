@@ -9,8 +9,6 @@
 use std::mem;
 use std::sync::Arc;
 
-use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, HOST};
 use sherd_core::id::{ObjectKey, may_be_bucket};
 use sherd_core::record::Tag;
 use sherd_front::callers::Caller;
@@ -19,25 +17,23 @@ use sherd_front::verifier::Verifier;
 use sherd_policy::Resource;
 use sherd_store::object::{BucketRef, Error, MissingResource, ObjectName};
 
-use crate::access::facts::{DocumentFacts, Facts};
+use crate::access::facts::Facts;
 use crate::access::{Access, DELETE_OBJECT, RightsError, of_version};
 use crate::answer::Failure;
 use crate::error::{self};
-use crate::head::acl::UnsupportedAcl;
 use crate::head::columns::{Columns, Makes, ResourceKind};
-use crate::head::copy_source;
-use crate::head::feature;
+use crate::head::length;
 use crate::head::names;
+use crate::head::request_head::RequestHead;
 use crate::operation::Operations;
 use crate::request::{Request, Target};
 use crate::service::actions;
-use crate::service::admitted::{DECODED_LENGTH, ProvenRequest};
+use crate::service::admitted::ProvenRequest;
 use crate::service::auth_refusal::unavailable;
 use crate::service::cors::CorsLookup;
 use crate::wire::address::{Address, Level};
-use crate::wire::checksum::DeclaredChecksum;
 use crate::wire::code::Code;
-use crate::wire::limits::{CALLER_LOOKUPS_MAX, SHORT_DOCUMENT_BYTES_MAX};
+use crate::wire::limits::CALLER_LOOKUPS_MAX;
 use crate::wire::refusal::Refusal;
 
 /// The stage that decides whether callers may do what they ask for.
@@ -46,18 +42,11 @@ pub(super) struct Judge {
     authorizer: Arc<Authorizer>,
     operations: Arc<dyn Operations>,
     pub(super) cors: CorsLookup,
-    unsupported_acl: UnsupportedAcl,
 }
 
-impl ProvenRequest<'_> {
-    fn facts(&self) -> Facts<'_> {
-        let kinds = actions::fact_kinds(self.columns(), &self.headers);
-        let facts = Facts::of_head(&self.headers, &self.query, kinds);
-        match &self.form {
-            Some(form) => facts.with_document(DocumentFacts::Tags(&form.tags)),
-            None => facts,
-        }
-    }
+/// The facts in the head of a request.
+fn facts_of<'a>(columns: &Columns, head: &'a RequestHead<'a>) -> Facts<'a> {
+    Facts::of(head).of_kinds(actions::fact_kinds(columns, head))
 }
 
 impl Judge {
@@ -66,19 +55,9 @@ impl Judge {
         verifier: Arc<Verifier>,
         authorizer: Authorizer,
         operations: Arc<dyn Operations>,
-        unsupported_acl: UnsupportedAcl,
     ) -> Self {
         let authorizer = Arc::new(authorizer);
-        Self { verifier, authorizer, operations, cors: CorsLookup::default(), unsupported_acl }
-    }
-
-    /// Checks the `x-amz-*` headers of a request.
-    ///
-    /// # Errors
-    /// As [`feature::check`].
-    pub(super) fn check_features(&self, request: &ProvenRequest<'_>) -> Result<DeclaredChecksum, Refusal> {
-        let has_trailer = request.payload.has_trailer();
-        feature::check(&request.headers, request.columns(), has_trailer, self.unsupported_acl)
+        Self { verifier, authorizer, operations, cors: CorsLookup::default() }
     }
 
     /// Authorizes a request. The target of an operation with a view of its bucket gets that view.
@@ -107,7 +86,7 @@ impl Judge {
             }
             Some(_) if is_roots && columns.stays_roots => Ok(access),
             Some(bucket) => {
-                let source = copied_bucket(columns, &request.headers);
+                let source = copied_bucket(columns, &request.head);
                 let found = self.bucket_of(&mut access, bucket.name(), source.as_ref()).await?;
                 let rights = access.clone().in_bucket(&found);
                 if has_view {
@@ -128,17 +107,16 @@ impl Judge {
         let mut access = rights.map_err(|error| self.unknown_rights(error))?;
         // As at S3, a caller who may delete nothing is answered for each key, where its document takes no
         // room while it arrives.
-        let is_refused_whole = || access.caller().is_anonymous() || !is_short(&request.headers);
+        let is_refused_whole = || access.caller().is_anonymous() || !length::is_short(&request.head);
         let deletions = [DELETE_OBJECT, of_version(DELETE_OBJECT, true)];
         let may_delete = || deletions.into_iter().any(|action| access.may_allow(action));
         if columns.resource == ResourceKind::EachKey && is_refused_whole() && !may_delete() {
             let every_key = Resource::Object(target.bucket_name(), "*");
-            access.allow(DELETE_OBJECT, every_key, Facts::of(&HeaderMap::new()))?;
+            access.allow(DELETE_OBJECT, every_key, Facts::NONE)?;
         }
         let Ok(target) = &request.target else { return Ok(access) };
         let resource = actions::resource_of(columns, target);
-        let actions = actions::of(columns, &request.headers, &request.query, self.unsupported_acl);
-        access.judge(actions, resource, request.facts())?;
+        access.judge(actions::of(columns, &request.head), resource, facts_of(columns, &request.head))?;
         Ok(access)
     }
 
@@ -203,15 +181,15 @@ impl Judge {
     /// # Errors
     /// AccessDenied, and what the read of the tags fails by.
     pub(super) async fn settle(&self, columns: &Columns, request: &mut Request<'_>) -> Result<(), Failure> {
-        let Request { target, query, headers, access, .. } = request;
+        let Request { target, head, access, .. } = request;
         let Target::Object(name) = &*target else { return Ok(()) };
         let (tags, is_missing): (Vec<Tag>, _) = match self.operations.tags(name).await {
             Ok(tags) => (tags, None),
             Err(missing @ Error::Missing(MissingResource::Key)) => (Vec::new(), Some(missing)),
             Err(error) => return Err(error.into()),
         };
-        let facts = Facts::of_head(headers, query, actions::fact_kinds(columns, headers));
-        access.settle(actions::resource_of(columns, target), facts.with_existing_tags(&tags))?;
+        let facts = facts_of(columns, head).with_existing_tags(&tags);
+        access.settle(actions::resource_of(columns, target), facts)?;
         match is_missing {
             Some(missing) => Err(access.shown(target.bucket_name(), missing)?.into()),
             None => Ok(()),
@@ -228,10 +206,8 @@ impl Judge {
 }
 
 /// The bucket or object that a request addresses, by a name that it may have. The address gives its text up.
-pub(super) fn target_of(headers: &HeaderMap, address: &mut Address) -> Result<Target, Refusal> {
-    if let Some(host) = headers.get(HOST).filter(|host| host.to_str().is_err()) {
-        return Err(Refusal::says(Code::InvalidRequest, format!("invalid header: Host: {host:?}")));
-    }
+pub(super) fn target_of(head: &RequestHead<'_>, address: &mut Address) -> Result<Target, Refusal> {
+    head.host()?;
     if matches!(address.level, Level::Service | Level::Account) {
         return Ok(Target::Service);
     }
@@ -250,15 +226,8 @@ pub(super) fn target_of(headers: &HeaderMap, address: &mut Address) -> Result<Ta
 }
 
 /// The bucket that an operation copies from.
-fn copied_bucket(columns: &Columns, headers: &HeaderMap) -> Option<ObjectKey> {
+fn copied_bucket(columns: &Columns, head: &RequestHead<'_>) -> Option<ObjectKey> {
     // A source that cannot be read is refused by the operation.
-    let source = columns.is_copy().then(|| copy_source::of(headers).ok()).flatten()?;
-    Some(source.name.bucket.into_name())
-}
-
-/// Whether a document takes no room while it arrives, by all that its head says of its length.
-fn is_short(headers: &HeaderMap) -> bool {
-    let bytes = |name: &str| headers.get(name).map(|value| value.to_str().ok()?.parse::<u64>().ok());
-    let lengths = [bytes(CONTENT_LENGTH.as_str()), bytes(DECODED_LENGTH)];
-    lengths.into_iter().flatten().all(|bytes| bytes.is_some_and(|bytes| bytes <= SHORT_DOCUMENT_BYTES_MAX))
+    let source = columns.is_copy().then(|| head.copy_source().ok()).flatten()?;
+    Some(source.name.bucket.name().clone())
 }

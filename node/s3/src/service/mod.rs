@@ -12,7 +12,6 @@ mod audited;
 mod auth_refusal;
 mod cors;
 mod form;
-mod hoisted;
 mod intake;
 mod judge;
 mod lacking;

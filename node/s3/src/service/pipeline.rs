@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, ORIGIN};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Response, Uri};
+use http::{HeaderValue, Method, Response, Uri};
 use http_body::Body as HttpBody;
 use s3s::Body;
 use sherd_core::env::Clock;
 use sherd_front::callers::{Credentials, Proof};
 use sherd_front::decision::Fact;
 use sherd_front::decision::rights::Authorizer;
+use sherd_front::source::Source;
 use sherd_front::verifier::Verifier;
 use sherd_signature::query::Query;
 
@@ -19,18 +20,17 @@ use crate::answer;
 use crate::answer::{Failure, Outcome};
 use crate::error::{self};
 use crate::head::acl::UnsupportedAcl;
-use crate::head::columns::{BodyUse, VERSION_ID};
-use crate::head::names;
-use crate::head::typed;
+use crate::head::columns::BodyUse;
+use crate::head::copy_source;
 use crate::operation::route::route;
 use crate::operation::{Operation, Operations};
 use crate::request::{Payload, Request};
 use crate::service::admitted::{AddressedRequest, AdmittedRequest, TakenBody};
+use crate::service::audited;
 use crate::service::intake::Intake;
 use crate::service::judge::Judge;
 use crate::service::prove::Prover;
 use crate::service::respond::{RespondContext, Responder};
-use crate::service::{audited, hoisted};
 use crate::wire::address::{Address, BadAddress};
 use crate::wire::body::TransportError;
 use crate::wire::code::Code;
@@ -99,7 +99,7 @@ impl Pipeline {
         Self {
             domains,
             prover: Prover::new(Arc::clone(&verifier), unsupported_acl, limits.clone()),
-            judge: Judge::new(verifier, authorizer, Arc::clone(&operations), unsupported_acl),
+            judge: Judge::new(verifier, authorizer, Arc::clone(&operations)),
             intake: Intake::new(limits),
             operations,
             responder: Responder::new(&region, &host_id, request_id_seed, clock),
@@ -217,25 +217,25 @@ impl Pipeline {
         let AddressedRequest { proof, parts, address, body } = request;
         let query = self.prover.check_head(&parts, uri)?;
         let address = address?;
-        let copies = hoisted::contains(&parts.headers, &query, "x-amz-copy-source");
+        let copies = copy_source::is_named(&parts.headers, &query);
         let routed = route(&parts.method, &address, &query, copies);
         if let Ok(operation) = &routed {
             *named = Some(*operation);
             audited::name_operation(&parts.extensions, *operation);
             if operation.columns().body == BodyUse::Form {
-                // Its signature is a field of the form: by its head it would only be denied. It has memory of
+                // A form is proven by its fields: by its head it would only be denied. It has memory of
                 // its own, so that the future of every other request is as small as without forms.
-                return Box::pin(self.admit_form(*operation, &parts, body, query, address)).await;
+                return Box::pin(self.admit_form(*operation, parts, body, query, address)).await;
             }
         }
         let mut proven = self.prover.prove(proof, parts, query, address, routed).await?;
         let access = self.judge.authorize(&mut proven).await?;
-        let checksum = self.judge.check_features(&proven)?;
+        let checksum = proven.check_features()?;
         let mut taken = self.intake.take(&mut proven, &checksum, body).await?;
         if let Some(outcome) = &taken.outcome {
             outcome.hold(access.caller().revocation());
         }
-        let list_room = self.intake.xml_room.for_list(proven.columns(), &proven.query).await?;
+        let list_room = self.intake.xml_room.for_list(proven.columns(), &proven.head).await?;
         taken.room = taken.room.or(list_room);
         Ok(AdmittedRequest { proven, access, checksum, taken })
     }
@@ -244,7 +244,7 @@ impl Pipeline {
     async fn admit_form<'a, B>(
         &self,
         operation: Operation,
-        parts: &Parts,
+        parts: Parts,
         body: B,
         query: Query<'a>,
         address: Address,
@@ -255,10 +255,13 @@ impl Pipeline {
     {
         trace::name_operation(operation.name());
         tracing::Span::current().record("operation", operation.name());
-        let form = self.intake.take_fields(operation.columns(), parts, body).await?;
-        let mut proven = self.prover.prove_form(operation, parts, &form, query, address).await?;
+        let head = self.prover.head(parts.headers, query);
+        let source = Source::of(&parts.extensions);
+        let form = self.intake.take_fields(operation.columns(), &head, source, body).await?;
+        let extensions = &parts.extensions;
+        let mut proven = self.prover.prove_form(operation, extensions, head, &form, address).await?;
         let access = self.judge.authorize(&mut proven).await?;
-        let checksum = self.judge.check_features(&proven)?;
+        let checksum = proven.check_features()?;
         let taken = form.into_body(&proven)?;
         Ok(AdmittedRequest { proven, access, checksum, taken })
     }
@@ -320,41 +323,24 @@ impl Pipeline {
             access = Box::pin(self.judge.authorize(&mut proven)).await?;
         }
         let target = proven.target?;
-        check_once(&proven.headers, columns.once)?;
+        proven.head.check_once(columns.once)?;
         // An object's bucket is missed before what is asked of the object is judged.
         if target.is_in_missing_bucket() {
             return Err(Refusal::new(Code::NoSuchBucket));
         }
-        let version = proven.query.text(VERSION_ID).map(|id| names::version(VERSION_ID, &id)).transpose()?;
         let TakenBody { body, outcome, room: _, length, md5 } = taken;
         Ok(Request {
             id,
             target,
-            version,
-            query: proven.query,
-            headers: proven.headers,
+            version: proven.head.version()?,
+            head: proven.head,
             source: proven.source,
             call: proven.call,
             access,
             payload: Payload { checksum, md5, length, body, trailers: Trailers(outcome) },
-            form: proven.form.map(|form| Box::new(form.request)),
+            form: proven.form.map(|form| form.action),
         })
     }
-}
-
-/// Refuses a request in which a header is there twice that is allowed once, or is not text.
-fn check_once(headers: &HeaderMap, names: &[&'static str]) -> Result<(), Refusal> {
-    for name in names {
-        let mut values = headers.get_all(*name).iter();
-        let Some(value) = values.next() else { continue };
-        if values.next().is_some() {
-            return Err(Refusal::says(Code::InvalidRequest, format!("duplicate header: {name}")));
-        }
-        if value.to_str().is_err() {
-            return Err(typed::invalid(name, value));
-        }
-    }
-    Ok(())
 }
 
 /// Ends the connection behind an answer.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_LENGTH, HOST};
+use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, Uri, Version};
 use sherd_core::register::call::ClientCall;
@@ -21,9 +21,10 @@ use crate::operation::Operation;
 use crate::operation::route::NoOperation;
 
 use crate::head::acl::UnsupportedAcl;
-use crate::service::admitted::{DECODED_LENGTH, ProvenRequest};
+use crate::head::request_head::RequestHead;
+use crate::service::admitted::ProvenRequest;
+use crate::service::audited;
 use crate::service::judge::target_of;
-use crate::service::{audited, hoisted};
 use crate::wire::address::Address;
 use crate::wire::code::Code;
 use crate::wire::limits::Limits;
@@ -32,7 +33,7 @@ use crate::wire::refusal::Refusal;
 /// The stage that proves requests.
 pub(super) struct Prover {
     pub(super) verifier: Arc<Verifier>,
-    pub(super) unsupported_acl: UnsupportedAcl,
+    unsupported_acl: UnsupportedAcl,
     limits: Limits,
 }
 
@@ -53,6 +54,11 @@ impl Prover {
         Query::parse(uri.query()).map_err(|_| Refusal::new(Code::InvalidURI))
     }
 
+    /// The head of a request as it came.
+    pub(super) const fn head<'a>(&self, headers: HeaderMap, query: Query<'a>) -> RequestHead<'a> {
+        RequestHead::new(headers, query, self.unsupported_acl)
+    }
+
     /// Proves the caller of a request without a form. The refusal of a missing signature comes before that
     /// of an operation that is not served.
     ///
@@ -61,7 +67,7 @@ impl Prover {
     pub(super) async fn prove<'a>(
         &self,
         proof: Proof,
-        mut parts: Parts,
+        parts: Parts,
         query: Query<'a>,
         mut address: Address,
         routed: Result<Operation, NoOperation>,
@@ -72,27 +78,19 @@ impl Prover {
         };
         audited::name_caller(&parts.extensions, verified.as_ref().map(|verified| &verified.caller));
         let VerifiedRequest { caller, payload, frames, call_id } = verified?;
-        let without_body = hoisted::empty_checksums(&parts.headers, &query);
-        hoisted::hoist(&mut parts.headers, &query)?;
+        let takes_object = matches!(&routed, Ok(operation) if operation.columns().body == BodyUse::Object);
+        let head = self.head(parts.headers, query).without_signature(takes_object)?;
         let operation = served(routed, &caller)?;
         trace::name_operation(operation.name());
         tracing::Span::current().record("operation", operation.name());
-        if operation.columns().body == BodyUse::Object && has_body(&parts.headers) {
-            for name in &without_body {
-                parts.headers.remove(name);
-            }
-        }
         trace::name_bucket(&address.bucket);
-        let source = Source::of(&parts.extensions);
-        let headers = parts.headers;
         Ok(ProvenRequest {
             operation,
-            target: target_of(&headers, &mut address),
-            call: call_of(&headers, call_id, &caller, operation),
-            headers,
-            query,
+            target: target_of(&head, &mut address),
+            call: call_of(&head, call_id, &caller, operation),
+            head,
             caller,
-            source,
+            source: Source::of(&parts.extensions),
             asked_ms: self.verifier.now_ms(),
             payload,
             frames,
@@ -137,19 +135,13 @@ fn check_host(parts: &Parts) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a request says that it has bytes.
-fn has_body(headers: &HeaderMap) -> bool {
-    let length = headers.get(DECODED_LENGTH).or_else(|| headers.get(CONTENT_LENGTH));
-    length.is_some_and(|length| length != "0")
-}
-
 /// The call that a write is a sending of: of its signer, by the id in a header that is signed.
 fn call_of(
-    headers: &HeaderMap,
+    head: &RequestHead<'_>,
     call_id: Option<&'static str>,
     caller: &Caller,
     operation: Operation,
 ) -> Option<ClientCall> {
-    let id = headers.get(call_id?).filter(|id| operation.columns().conditions && !id.is_empty())?;
-    Some(ClientCall::new(caller.access_key(), operation.name(), id.as_bytes()))
+    let id = head.call_id(call_id?).filter(|_| operation.columns().conditions)?;
+    Some(ClientCall::new(caller.access_key(), operation.name(), id))
 }

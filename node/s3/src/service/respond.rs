@@ -136,7 +136,7 @@ pub(super) struct RespondContext<'a> {
     pub(super) is_head: bool,
     /// Whether it is one of S3 Control, whose errors stand in an element more.
     pub(super) is_of_account: bool,
-    /// Its record, where there is an audit log.
+    /// The record of the request, where there is an audit log.
     pub(super) audit: Option<AuditRecord>,
 }
 

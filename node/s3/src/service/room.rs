@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use http::Response;
 use s3s::Body;
-use sherd_signature::query::Query;
 
 use crate::head::columns::Columns;
+use crate::head::request_head::RequestHead;
 use crate::wire::code::Code;
 use crate::wire::limits::{
     ANSWER_BYTES_MIN, LISTED_ROWS_MAX, ROOM_PATIENCE, SHORT_DOCUMENT_BYTES_MAX, SHORT_EXTRA_BYTES_MAX,
@@ -83,9 +83,9 @@ impl XmlRoom {
     pub(super) async fn for_list(
         &self,
         columns: &Columns,
-        query: &Query<'_>,
+        head: &RequestHead<'_>,
     ) -> Result<Option<Share>, Refusal> {
-        let Some(rows) = listed_rows(columns, query) else { return Ok(None) };
+        let Some(rows) = listed_rows(columns, head) else { return Ok(None) };
         let share = self.lists.take(in_memory(u64::from(rows) * ROW_BYTES)).await;
         share.map(Some).map_err(|_| Refusal::new(Code::SlowDown))
     }
@@ -113,10 +113,8 @@ fn in_memory(bytes: u64) -> usize {
 }
 
 /// How many rows an operation lists at most.
-fn listed_rows(columns: &Columns, query: &Query<'_>) -> Option<u32> {
-    let limit = columns.page?;
-    let asked = query.pairs().iter().find(|pair| pair.name == limit);
-    let asked = asked.and_then(|pair| pair.value().ok()?.parse().ok());
+fn listed_rows(columns: &Columns, head: &RequestHead<'_>) -> Option<u32> {
+    let asked = head.parameter(columns.page?).ok().flatten();
     Some(asked.map_or(LISTED_ROWS_MAX, |rows: u32| rows.clamp(1, LISTED_ROWS_MAX)))
 }
 
@@ -184,8 +182,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_keeps_room_until_its_client_has_it() {
         let room = room(ROOM);
-        let query = Query::parse(Some("list-type=2&max-keys=4000")).expect("UTF-8");
-        let list = || room.for_list(Operation::ListObjectsV2.columns(), &query);
+        let asking = RequestHead::with(&[]).and_query("list-type=2&max-keys=4000");
+        let list = || room.for_list(Operation::ListObjectsV2.columns(), &asking);
         let mut answers = Vec::new();
         for _ in 0..6 {
             let share = list().await.expect("4 of 24 MiB each");
@@ -203,7 +201,7 @@ mod tests {
     #[test]
     fn a_list_takes_room_for_the_rows_that_it_is_asked_for() {
         let rows = |operation: Operation, query| {
-            listed_rows(operation.columns(), &Query::parse(Some(query)).expect("UTF-8"))
+            listed_rows(operation.columns(), &RequestHead::with(&[]).and_query(query))
         };
         assert_eq!(rows(Operation::ListObjects, "max-keys=1"), Some(1));
         assert_eq!(rows(Operation::ListObjectsV2, "max-keys=x&prefix=a"), Some(1000));

@@ -1,9 +1,9 @@
 //! The page's table of headers, held by the table in `head/feature`.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 
-use crate::head::acl::UnsupportedAcl;
 use crate::head::feature;
+use crate::head::request_head::RequestHead;
 use crate::operation::Operation;
 
 use super::root;
@@ -19,10 +19,8 @@ const ASKING: &[(&str, &str)] = &[
 /// The code of the refusal of an operation that has a header; `None` where it is taken.
 fn refused(operation: Operation, name: &str, value: &str) -> Option<&'static str> {
     let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
-    let headers = HeaderMap::from_iter([(name, HeaderValue::from_str(value).expect("a value"))]);
-    feature::check(&headers, operation.columns(), false, UnsupportedAcl::Refuse)
-        .err()
-        .map(|refusal| refusal.code.name())
+    let head = RequestHead::from_iter([(name, HeaderValue::from_str(value).expect("a value"))]);
+    feature::check(&head, operation.columns(), false).err().map(|refusal| refusal.code.name())
 }
 
 /// The texts between backticks.

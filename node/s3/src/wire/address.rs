@@ -65,7 +65,7 @@ pub enum BadAddress {
     /// The key is longer than S3 allows.
     #[error("the key is too long")]
     KeyTooLong {
-        /// Its length in bytes.
+        /// The length of the key in bytes.
         bytes: usize,
     },
 }

@@ -31,8 +31,8 @@ pub const ALGORITHMS: [AlgorithmRow; 10] = [
 pub struct DeclaredChecksum {
     /// The algorithm whose value stands in a header.
     pub header: Option<ChecksumAlgorithm>,
-    /// That value: of all bytes of the body, and in a CompleteMultipartUpload of the object, all of it or its
-    /// parts'. `None` where the number of those parts is wrong.
+    /// The value in the header: of all bytes of the body, and in a CompleteMultipartUpload of the object, all
+    /// of it or its parts'. `None` where the number of those parts is wrong.
     pub value: Option<Checksum>,
     /// The algorithm whose value follows in the trailer.
     pub trailer: Option<ChecksumAlgorithm>,
@@ -77,7 +77,7 @@ pub(crate) fn of_element(element: &[u8]) -> Option<ChecksumAlgorithm> {
 
 /// The bytes of a checksum in base64; nothing when it has not the shape of its algorithm.
 pub fn decoded(algorithm: ChecksumAlgorithm, value: &[u8]) -> Option<Vec<u8>> {
-    // One of the wrong length is not worth decoding, however long it is.
+    // A value of the wrong length is not decoded, however long it is.
     let fits = value.len() == algorithm.bytes().div_ceil(3) * 4;
     let bytes = if fits { STANDARD.decode(value).ok()? } else { return None };
     (bytes.len() == algorithm.bytes()).then_some(bytes)

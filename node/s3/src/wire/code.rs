@@ -30,7 +30,7 @@ macro_rules! codes {
                 }
             }
 
-            /// Its message where the case has none of its own.
+            /// The message where the case has none of its own.
             pub const fn message(self) -> &'static str {
                 match self {
                     $(Self::$name => $message,)*

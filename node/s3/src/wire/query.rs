@@ -1,7 +1,9 @@
 //! Parameters of a query, read as what an operation takes them for.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
 use sherd_signature::query::Query;
 
 use crate::wire::refusal::Refusal;
@@ -13,6 +15,14 @@ use crate::wire::refusal::Refusal;
 pub fn parsed<T: FromStr>(query: &Query<'_>, name: &str) -> Result<Option<T>, Refusal> {
     let Some(text) = query.text(name) else { return Ok(None) };
     text.parse().map(Some).map_err(|_| invalid(name, &text))
+}
+
+/// URL query text, in which a plus sign is a blank, decoded, and whether it is UTF-8. Other bytes are
+/// replaced.
+pub(crate) fn decoded(text: &str) -> (String, bool) {
+    let spaced = text.replace('+', " ");
+    let bytes: Cow<'_, [u8]> = percent_decode_str(&spaced).into();
+    (String::from_utf8_lossy(&bytes).into_owned(), str::from_utf8(&bytes).is_ok())
 }
 
 /// Says that a parameter cannot have a value.

@@ -25,7 +25,7 @@ pub(crate) enum Side {
 pub struct Refusal {
     /// The error code, which brings its status.
     pub code: Code,
-    /// Its message; the code's own unless the case has a better one.
+    /// The message; the code's own unless the case has a better one.
     pub message: Cow<'static, str>,
     /// Further elements of the document, in order.
     pub details: Vec<(&'static str, String)>,
@@ -47,6 +47,17 @@ impl Refusal {
     /// Names an argument that cannot be used, and what was sent.
     pub fn bad_argument(message: impl Into<Cow<'static, str>>, name: &str, value: &str) -> Self {
         Self::says(Code::InvalidArgument, message).with("ArgumentName", name).with("ArgumentValue", value)
+    }
+
+    /// Says that a header has to be there.
+    pub fn missing_header(name: &str) -> Self {
+        Self::says(Code::InvalidRequest, format!("missing header: {name}"))
+    }
+
+    /// Says that a header cannot have its value.
+    pub fn bad_header(name: &str, value: &HeaderValue) -> Self {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        Self::bad_argument(format!("invalid header: {name}: {value:?}"), name, &text)
     }
 
     /// Says that `Content-MD5` differs. S3 writes the one in hexadecimal digits and the other in base64.

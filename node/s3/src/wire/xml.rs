@@ -1,4 +1,4 @@
-//! Which characters a document of XML 1.0 has, on its way in and on its way out.
+//! The characters that a document of XML 1.0 has, on its way in and on its way out.
 //!
 //! A key may have characters that XML has no way to write. A list of keys to delete may still come with
 //! them, in plain or as a reference: a key that can be put and listed can be deleted. Any other document that

@@ -6,7 +6,7 @@
 //! headers does it all, weighs the user metadata on the way, and compares the owner that a bucket is
 //! expected to have with the one there is.
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 use s3s::dto::StorageClass;
 use sherd_core::limits::METADATA_BYTES_MAX;
 use sherd_core::record::{Checksum, ChecksumAlgorithm};
@@ -14,6 +14,7 @@ use sherd_core::record::{Checksum, ChecksumAlgorithm};
 use crate::head::acl::{self, UnsupportedAcl};
 use crate::head::columns::{ChecksumUse, Columns, Makes};
 use crate::head::owner;
+use crate::head::request_head::RequestHead;
 use crate::wire::checksum::{self, DeclaredChecksum};
 use crate::wire::code::Code;
 use crate::wire::refusal::Refusal;
@@ -24,22 +25,21 @@ fn not_implemented(name: &str) -> Refusal {
 }
 
 /// Checks every `x-amz-*` header of a request for the operation of these columns, whose body is followed by a
-/// trailer or not. `lists` says how access control lists are treated.
+/// trailer or not.
 ///
 /// # Errors
 /// [`Refusal`]: `NotImplemented` for features that are lacking, `MetadataTooLarge`, and
 /// `InvalidRequest` for checksums that contradict each other.
-pub fn check(
-    headers: &HeaderMap,
+pub(crate) fn check(
+    head: &RequestHead<'_>,
     columns: &Columns,
     has_trailer: bool,
-    lists: UnsupportedAcl,
 ) -> Result<DeclaredChecksum, Refusal> {
     let mut declared = DeclaredChecksum::default();
     let mut metadata_bytes = 0;
     let mut asked = None;
     let is_read = columns.is_read();
-    for (name, value) in headers {
+    for (name, value) in head.lines() {
         let Some(rest) = name.as_str().strip_prefix("x-amz-") else { continue };
         if let Some(key) = rest.strip_prefix("meta-") {
             metadata_bytes += key.len() + value.len();
@@ -61,11 +61,11 @@ pub fn check(
             check_owner(value)?;
         } else if rest == "account-id" && columns.is_of_account() {
             check_account(value)?;
-        } else if lists == UnsupportedAcl::Refuse || !acl::is_list(rest) {
+        } else if head.lists() == UnsupportedAcl::Refuse || !acl::is_list(rest) {
             judge(rest, value, columns)?;
         }
     }
-    if headers.get_all("x-amz-trailer").iter().nth(1).is_some() {
+    if head.all("x-amz-trailer").iter().nth(1).is_some() {
         return Err(several_checksums());
     }
     if !has_trailer && declared.header.is_some() && declared.header == declared.trailer {
@@ -199,7 +199,7 @@ const HEADERS: &[(&str, Treatment)] = &[
     ("checksum-type", Treatment::Taken),
     // Names the client's call, see `ClientCall`.
     ("client-token", Treatment::Taken),
-    // It confirms what is never refused: root can always read, put and delete the policy.
+    // The confirmation of a change that is never refused: root can always read, put and delete the policy.
     ("confirm-remove-self-bucket-access", Treatment::TakenWhereNamed),
     ("copy-source", Treatment::Taken),
     ("copy-source-if-match", Treatment::Taken),

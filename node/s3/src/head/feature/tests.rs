@@ -4,11 +4,7 @@ use super::*;
 use crate::operation::Operation;
 
 fn checked(operation: Operation, headers: &[(&'static str, &str)]) -> Result<DeclaredChecksum, Refusal> {
-    let mut map = HeaderMap::new();
-    for (name, value) in headers {
-        map.append(*name, value.parse().expect("a value"));
-    }
-    check(&map, operation.columns(), has_trailer(headers), UnsupportedAcl::Refuse)
+    check(&RequestHead::with(headers), operation.columns(), has_trailer(headers))
 }
 
 /// Whether the payload of these headers is followed by a trailer.

@@ -11,9 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http::HeaderMap;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::request::Parts;
+use http::Extensions;
 use http_body::Body as HttpBody;
 use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
 use sherd_front::source::Source;
@@ -23,18 +21,15 @@ use sherd_signature::error::AuthError;
 use sherd_signature::form_fields::FormFields;
 use sherd_signature::payload::PayloadForm;
 use sherd_signature::post_policy::PostPolicy;
-use sherd_signature::query::Query;
 use sherd_store::observe::trace;
 
-use crate::head::acl::UnsupportedAcl;
 use crate::head::columns::Columns;
-use crate::head::feature;
-use crate::head::tagging;
+use crate::head::form;
+use crate::head::length;
+use crate::head::request_head::RequestHead;
 use crate::operation::Operation;
 use crate::request::RequestBody;
-use crate::service::admitted::{
-    ProvenForm, ProvenRequest, TakenBody, check_length, declared_length, declared_md5,
-};
+use crate::service::admitted::{ProvenForm, ProvenRequest, TakenBody, check_length};
 use crate::service::audited;
 use crate::service::auth_refusal::missing_field;
 use crate::service::intake::Intake;
@@ -45,25 +40,15 @@ use crate::wire::body::form_file::{FormBody, FormFile};
 use crate::wire::body::{BodyArrival, BodyError, BodyOutcome, CheckedBody, TransportError};
 use crate::wire::code::Code;
 use crate::wire::form::FormError;
-use crate::wire::form::fields;
-use crate::wire::form::parser::Delimiter;
 use crate::wire::form::prelude::FileStart;
-use crate::wire::form::request::FormRequest;
+use crate::wire::form::success::SuccessAction;
 use crate::wire::limits::FORM_REST_BYTES_MAX;
 use crate::wire::refusal::Refusal;
 
 /// The end of a form behind its last delimiter.
 const END: &[u8] = b"--\r\n";
-/// The type of a form.
-const FORM: &[u8] = b"multipart/form-data";
 /// The sizes of a file that no policy bounds.
 const ANY_SIZE: RangeInclusive<u64> = 0..=PUT_BYTES_MAX;
-/// Headers of the request that would say something of the object, which its fields do.
-const OF_OBJECT: [&str; 6] =
-    ["x-amz-acl", "x-amz-meta-", "x-amz-checksum-", "x-amz-storage-class", "x-amz-tagging", "content-md5"];
-/// Headers, and fields of their names, that would change what a PUT does and that forms do not have.
-const OF_OTHER_WRITES: [&str; 3] = ["if-match", "if-none-match", "x-amz-copy-source"];
-
 /// A form whose fields arrived, and whose file comes.
 pub(super) struct ArrivedForm<B> {
     start: FileStart,
@@ -85,7 +70,7 @@ where
     /// The refusal of a digest, of a file that is too large, and of the form's key.
     pub(super) fn into_body(self, request: &ProvenRequest<'_>) -> Result<TakenBody, Refusal> {
         let Self { start, file, outcome, length, end_bytes } = self;
-        let md5 = declared_md5(&request.headers)?;
+        let md5 = length::md5(&request.head)?;
         let (sizes, key) = match request.form.as_deref() {
             Some(proven) => (proven.sizes.clone(), proven.key.clone()),
             None => (ANY_SIZE, Ok(())),
@@ -111,32 +96,37 @@ impl Intake {
     pub(super) async fn take_fields<B>(
         &self,
         columns: &Columns,
-        head: &Parts,
+        head: &RequestHead<'_>,
+        source: Source,
         body: B,
     ) -> Result<ArrivedForm<B>, Refusal>
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
     {
-        let delimiter = delimiter_of(&head.headers)?;
-        let length = declared_length(&head.headers, false)?;
+        let delimiter = form::delimiter(head)?;
+        let length = length::declared(head, false)?;
         let length = length.ok_or_else(|| Refusal::new(Code::MissingContentLength))?;
         check_length(length, columns, &self.limits)?;
         let end_bytes = (delimiter.length() + END.len()) as u64;
         let body = CheckedBody::new(body, BodyArrival::Plain(None), length, self.timeouts());
         let outcome = body.outcome();
-        let (start, file) = self.fields_of(FormBody::new(body, delimiter), head).await?;
+        let (start, file) = self.fields_of(FormBody::new(body, delimiter), source).await?;
         Ok(ArrivedForm { start, file, outcome, length, end_bytes })
     }
 
     /// Reads the fields of a form. None waits for a place: the slowest form gives way to it, as none of them
     /// is proven yet.
-    async fn fields_of<B>(&self, form: FormBody<B>, head: &Parts) -> Result<(FileStart, FormFile<B>), Refusal>
+    async fn fields_of<B>(
+        &self,
+        form: FormBody<B>,
+        source: Source,
+    ) -> Result<(FileStart, FormFile<B>), Refusal>
     where
         B: HttpBody<Data = Bytes> + Unpin,
         B::Error: Into<TransportError>,
     {
-        let place = self.arriving_forms.enter(Source::of(&head.extensions).address).await;
+        let place = self.arriving_forms.enter(source.address).await;
         let place = place.map_err(|UnprovenCrowd| Refusal::new(Code::SlowDown))?;
         let fields = tokio::time::timeout(self.limits.document_whole, form.fields(&place));
         // The form is given up with its place: its body is read no further.
@@ -156,19 +146,20 @@ impl Prover {
     pub(super) async fn prove_form<'a, B>(
         &self,
         operation: Operation,
-        head: &Parts,
+        extensions: &Extensions,
+        head: RequestHead<'a>,
         form: &ArrivedForm<B>,
-        query: Query<'a>,
         address: Address,
     ) -> Result<ProvenRequest<'a>, Refusal> {
         let fields = &form.start.fields;
         let key = fields.get("key").ok_or_else(|| missing_field("key"))?;
-        audited::name_key(&head.extensions, key);
-        let verified = self.verifier.verify_form(fields, Source::of(&head.extensions).address).await;
-        audited::name_caller(&head.extensions, verified.as_ref().map(|verified| &verified.caller));
+        audited::name_key(extensions, key);
+        let source = Source::of(extensions);
+        let verified = self.verifier.verify_form(fields, source.address).await;
+        audited::name_caller(extensions, verified.as_ref().map(|verified| &verified.caller));
         let VerifiedForm { caller, policy } = verified.map_err(refused)?;
         form.outcome.hold(caller.revocation());
-        if head.headers.contains_key(AUTHORIZATION) {
+        if form::is_signed_twice(&head) {
             return Err(AuthError::TwoMechanisms.into());
         }
         let sizes = match policy {
@@ -176,28 +167,24 @@ impl Prover {
             None => ANY_SIZE,
         };
         trace::name_bucket(&address.bucket);
-        let headers = headers_of(operation.columns(), &head.headers, fields, self.unsupported_acl)?;
+        let head = form::of(head, operation.columns(), fields)?;
         let key = checked_key(key);
         let target = key
             .clone()
-            .and_then(|key| target_of(&headers, &mut Address { level: Level::Object, key, ..address }));
+            .and_then(|key| target_of(&head, &mut Address { level: Level::Object, key, ..address }));
         let asked_ms = self.verifier.now_ms();
-        let request = FormRequest::of(fields);
-        // A field that cannot be read gives no tags: the form is refused behind its file.
-        let tags = tagging::of_field(request.tagging.as_deref().unwrap_or_default()).unwrap_or_default();
-        let tags = tagging::given(&tags)?;
+        let action = SuccessAction::of(fields);
         Ok(ProvenRequest {
             operation,
-            headers,
-            query,
+            head,
             target,
             caller,
-            source: Source::of(&head.extensions),
+            source,
             asked_ms,
             payload: PayloadForm::Unsigned,
             frames: None,
             call: None,
-            form: Some(Box::new(ProvenForm { request, tags, sizes, key: key.map(drop) })),
+            form: Some(Box::new(ProvenForm { action, sizes, key: key.map(drop) })),
         })
     }
 
@@ -213,18 +200,6 @@ impl Prover {
             .collect();
         Ok(PostPolicy::parse(policy)?.judge(self.verifier.now_ms(), &named)?)
     }
-}
-
-/// The delimiter of the parts of a form.
-fn delimiter_of(headers: &HeaderMap) -> Result<Delimiter, Refusal> {
-    let content_type = headers.get(CONTENT_TYPE).map(|value| value.as_bytes().trim_ascii_start());
-    let content_type = content_type.unwrap_or_default();
-    let is_form = content_type.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM));
-    if !is_form {
-        return Err(Refusal::new(Code::PreconditionFailed)
-            .with("Condition", "Bucket POST must be of the enclosure-type multipart/form-data"));
-    }
-    Delimiter::of(content_type).map_err(|_| Refusal::new(Code::MalformedPOSTRequest))
 }
 
 /// Why a signature is refused. The string that S3 signed stands in the answer twice: as text and as bytes.
@@ -249,35 +224,6 @@ fn checked_key(key: &str) -> Result<String, Refusal> {
         bytes if bytes > KEY_BYTES_MAX => Err(BadAddress::KeyTooLong { bytes }.into()),
         _ => Ok(key.to_owned()),
     }
-}
-
-/// The headers of the object: those that the fields stand for. The request's own say nothing of it.
-fn headers_of(
-    columns: &Columns,
-    head: &HeaderMap,
-    fields: &FormFields,
-    lists: UnsupportedAcl,
-) -> Result<HeaderMap, Refusal> {
-    let is_given = |name: &str| head.contains_key(name) || fields.get(name).is_some();
-    if let Some(name) = OF_OTHER_WRITES.into_iter().find(|name| is_given(name)) {
-        return Err(Refusal::new(Code::NotImplemented).with("Header", name));
-    }
-    let mut headers = fields::headers(fields)?;
-    feature::check(head, columns, false, lists)?;
-    for (name, value) in head {
-        let is_of_object = OF_OBJECT.iter().any(|start| name.as_str().starts_with(start));
-        if is_of_object && headers.get(name) != Some(value) {
-            return Err(Refusal::says(
-                Code::InvalidRequest,
-                "Conflicting values provided in HTTP headers and POST form fields.",
-            ));
-        }
-    }
-    // The answer names the object by the host that was asked.
-    if let Some(host) = head.get(HOST) {
-        headers.insert(HOST, host.clone());
-    }
-    Ok(headers)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Forms that drip, and heads that contradict their fields.
 
 use futures::stream;
-use http::HeaderName;
+use http::header::{CONTENT_TYPE, HOST};
 use http_body_util::StreamBody;
 
 use sherd_front::unproven::UnprovenWork;
@@ -42,42 +42,6 @@ async fn forms_that_drip_refuse_no_form_whose_fields_are_there() {
     for form in dripping.iter_mut().chain(&mut later) {
         assert!(futures::poll!(form).is_pending(), "one gives way for each");
     }
-}
-
-#[test]
-fn headers_of_the_request_may_not_say_more_than_the_fields() {
-    let head = |name: &'static str, value: &'static str| {
-        HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().expect("a value"))])
-    };
-    let headers_of = |head: &HeaderMap, fields: &FormFields| {
-        super::headers_of(Operation::PostObject.columns(), head, fields, UnsupportedAcl::Refuse)
-    };
-    let mut fields = FormFields::default();
-    fields.push("X-Amz-Meta-A".to_owned(), "1");
-    for (name, value) in [
-        ("host", "s3.test"),
-        ("content-type", "multipart/form-data"),
-        ("x-amz-meta-a", "1"),
-        ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
-    ] {
-        let headers = headers_of(&head(name, value), &fields).expect(name);
-        assert_eq!(headers.get("x-amz-meta-a").expect("the field"), "1");
-        assert!(!headers.contains_key(CONTENT_TYPE));
-    }
-    for (name, value, code) in [
-        ("x-amz-meta-a", "2", Code::InvalidRequest),
-        ("x-amz-meta-b", "2", Code::InvalidRequest),
-        ("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==", Code::InvalidRequest),
-        ("x-amz-server-side-encryption", "AES256", Code::NotImplemented),
-        ("if-match", "\"e\"", Code::NotImplemented),
-        ("if-none-match", "*", Code::NotImplemented),
-        ("x-amz-copy-source", "/bucket/k", Code::NotImplemented),
-    ] {
-        assert_eq!(headers_of(&head(name, value), &fields).expect_err(name).code, code);
-    }
-    fields.push("If-None-Match".to_owned(), "*");
-    let refused = headers_of(&HeaderMap::new(), &fields).expect_err("a condition that nothing would judge");
-    assert_eq!(refused.code, Code::NotImplemented);
 }
 
 #[test]

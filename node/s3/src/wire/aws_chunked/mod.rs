@@ -38,7 +38,7 @@ pub enum FramingError {
     /// A signed frame is longer than the limit.
     #[error("a signed frame of {bytes} bytes is too long")]
     FrameTooLong {
-        /// Its length.
+        /// The length of the frame in bytes.
         bytes: u64,
     },
     /// A frame that is not the last is shorter than AWS allows.
@@ -75,9 +75,9 @@ pub struct ChunkedFraming {
 /// The checksum that stood in the trailer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrailerChecksum {
-    /// Its algorithm.
+    /// The algorithm.
     pub algorithm: ChecksumAlgorithm,
-    /// Its value in base64, of the right shape; its reader compares it with the computed one.
+    /// The value in base64, of the right shape; its reader compares it with the computed one.
     pub value: HeaderValue,
 }
 

@@ -64,7 +64,7 @@ fn every_changed_byte_of_a_signed_body_is_noticed() {
         let mut changed = bytes.clone();
         changed[index] ^= 1;
         if let Ok((decoded, found, true)) = whole(&framing, &changed) {
-            // Letter case of a name and the kind of a line end are no part of what is signed.
+            // Letter case of a name and the kind of a line end are not signed.
             assert_eq!((&decoded, &found), (&expected, &trailer), "byte {index} changed unnoticed");
         }
     }

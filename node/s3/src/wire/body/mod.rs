@@ -41,22 +41,22 @@ pub enum BodyError {
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// It ended before the declared length.
+    /// The body ended before the declared length.
     #[error("{missing} bytes of the body are missing")]
     Truncated {
         /// Bytes that did not come.
         missing: u64,
     },
-    /// It has more bytes than declared.
+    /// The body has more bytes than declared.
     #[error("the body is longer than declared")]
     TooLong,
-    /// Its framing is wrong.
+    /// The frames are wrong.
     #[error(transparent)]
     Framing(#[from] FramingError),
-    /// It is a form, and not one that can be taken.
+    /// The body is a form that cannot be taken.
     #[error(transparent)]
     Form(#[from] FormError),
-    /// Its SHA-256 is not the declared one.
+    /// The SHA-256 is not the declared one.
     #[error("the body's sha256 is not the declared one")]
     Digest {
         /// The declared value.
@@ -392,7 +392,7 @@ where
 /// A whole body that was small enough.
 #[derive(Debug)]
 pub struct CollectedBody {
-    /// Its bytes, verified.
+    /// The bytes, verified.
     pub bytes: Bytes,
     /// The checksum from its trailer.
     pub trailer: Option<TrailerChecksum>,

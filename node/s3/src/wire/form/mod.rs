@@ -4,20 +4,19 @@
 pub mod fields;
 pub mod parser;
 pub mod prelude;
-pub mod request;
 pub mod success;
 pub mod tail;
 
 /// Why the body of a form is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FormError {
-    /// It is not well-formed `multipart/form-data`, or ends before its file does.
+    /// The body is not well-formed `multipart/form-data`, or ends before its file does.
     #[error("the form is malformed")]
     Malformed,
     /// The fields before the file take too many bytes.
     #[error("the fields of the form are too long")]
     FieldsTooLong,
-    /// It has no file, or more than one.
+    /// The form has no file, or more than one.
     #[error("the form has {count} files")]
     FileCount {
         /// Files that were seen.
@@ -32,7 +31,7 @@ pub enum FormError {
     /// The file is smaller than the policy allows.
     #[error("the file has {size} bytes and needs {min}")]
     FileTooSmall {
-        /// Its bytes.
+        /// The bytes of the file.
         size: u64,
         /// Bytes that it has to have.
         min: u64,
@@ -40,7 +39,7 @@ pub enum FormError {
     /// The file is larger than the policy, or S3, allows.
     #[error("the file has {size} bytes and may have {max}")]
     FileTooLarge {
-        /// Its bytes, if nothing but the end of the form follows them.
+        /// The bytes of the file, if nothing but the end of the form follows them.
         size: u64,
         /// Bytes that it may have.
         max: u64,

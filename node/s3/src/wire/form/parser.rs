@@ -67,9 +67,9 @@ impl Delimiter {
 /// The head of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartHead {
-    /// Its field's name, as it was sent.
+    /// The name of the field, as it was sent.
     pub name: String,
-    /// Its file's name, as it was sent.
+    /// The name of the file, as it was sent.
     pub filename: Option<String>,
     /// Whether its disposition is that of a field.
     pub is_form_data: bool,

@@ -1,7 +1,7 @@
 //! Parts of a presigned URL in its query: its signature, and headers of the request that its signer put
 //! there.
 
-use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sherd_signature::query::{Pair, Query};
 
 use sherd_signature::{presigned, presigned_v2};
@@ -23,22 +23,16 @@ fn header(name: &str, is_v2: bool) -> Option<HeaderName> {
     presigned_v2::HEADERS.into_iter().find(|header| is_v2 && name.eq_ignore_ascii_case(header.as_str()))
 }
 
-/// Whether a request has a header of Amazon's, among its headers or in its query.
-pub(super) fn contains(headers: &HeaderMap, query: &Query<'_>, name: &str) -> bool {
-    headers.contains_key(name) || query.pairs().iter().any(|pair| pair.name.eq_ignore_ascii_case(name))
-}
-
 /// Whether a parameter belongs to a signature.
 fn is_signature(name: &str, is_v2: bool) -> bool {
     presigned::PARAMETERS.contains(&name) || (is_v2 && presigned_v2::PARAMETERS.contains(&name))
 }
 
-/// Takes the signature off a request: headers that a presigned URL carries in its query become headers.
+/// Makes headers of those that a presigned URL carries in its query.
 ///
 /// # Errors
 /// `InvalidArgument` for a header in the query that contradicts one of the request.
 pub(super) fn hoist(headers: &mut HeaderMap, query: &Query<'_>) -> Result<(), Refusal> {
-    headers.remove(AUTHORIZATION);
     let is_v2 = presigned_v2::is_in(query);
     for pair in query.pairs().iter().filter(|pair| !is_signature(&pair.name, is_v2)) {
         let Some(name) = header(&pair.name, is_v2) else { continue };
@@ -58,8 +52,8 @@ pub(super) fn hoist(headers: &mut HeaderMap, query: &Query<'_>) -> Result<(), Re
     Ok(())
 }
 
-/// The checksum of an empty body that the query alone carries, and the name of its algorithm with it; no
-/// names where there is none. An SDK that has no body when it signs puts it there, and may send a body later.
+/// The checksum of an empty body that the query alone carries, and the name of its algorithm with it; an
+/// empty list without one. An SDK that has no body when it signs puts it there, and may send a body later.
 pub(super) fn empty_checksums(headers: &HeaderMap, query: &Query<'_>) -> Vec<HeaderName> {
     let headers_of_query = query.pairs().iter().filter_map(|pair| Some((header(&pair.name, false)?, pair)));
     let is_empty_bodys = |name: &HeaderName, pair: &Pair<'_>| {
@@ -91,17 +85,6 @@ mod tests {
         let query = Query::parse(uri.query()).expect("a query");
         hoist(&mut map, &query).map_err(|refusal| refusal.code)?;
         Ok(map)
-    }
-
-    #[test]
-    fn a_header_is_there_in_the_head_or_in_the_query() {
-        let source = "x-amz-copy-source";
-        let mut headers = HeaderMap::new();
-        let query = |text| Query::parse(Some(text)).expect("a query");
-        assert!(!contains(&headers, &query("x-amz-copy=1"), source));
-        assert!(contains(&headers, &query("a&X-Amz-Copy-Source=b%2Fk"), source));
-        headers.insert(source, HeaderValue::from_static("b/k"));
-        assert!(contains(&headers, &query(""), source));
     }
 
     #[test]
