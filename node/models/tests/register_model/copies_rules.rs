@@ -51,7 +51,7 @@ fn promised() -> Vec<Step> {
 }
 
 /// Each is accepted by two, and V0 is lost.
-fn lost() -> Vec<Step> {
+pub(crate) fn lost() -> Vec<Step> {
     let mut steps = promised();
     steps.extend([1, 2].map(|at| Step::Accept { ballot: 1, at }));
     steps.extend([0, 4].map(|at| Step::Accept { ballot: 2, at }));

@@ -16,9 +16,11 @@ mod copies_rules;
 mod listing;
 mod listing_rules;
 mod batch_rules;
+mod pull_rules;
 mod register;
 mod register_holds;
 mod register_rules;
+#[path = "../report/mod.rs"]
 mod report;
 mod returning;
 mod returning_rules;

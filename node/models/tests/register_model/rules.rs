@@ -164,6 +164,18 @@ pub(crate) enum Without {
     DataFloorsAreJudged,
     /// Data is born at the gateway's clock.
     BirthsAboveFloors,
+    /// A pull breaks a promise of the key.
+    PullKeepsPromise,
+    /// A pull replaces a newer row.
+    PullKeepsNewer,
+    /// A pull is not refused below the restart bound.
+    PullAboveBound,
+    /// A pull is not refused below the floor.
+    PullAboveFloor,
+    /// A volume pulls in every standing.
+    PullByStanding,
+    /// A pulled row is stored as committed.
+    PulledFlagIsTheSources,
 }
 
 impl Without {

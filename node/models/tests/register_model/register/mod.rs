@@ -21,6 +21,7 @@ mod check;
 mod drop;
 mod faults;
 mod look;
+mod pull;
 mod recover;
 mod sweep;
 mod wire;
@@ -83,6 +84,8 @@ pub(crate) struct Register {
     pub(crate) release: bool,
     /// Whether batches look before they prepare.
     pub(crate) looks: bool,
+    /// Whether volumes pull the rows of others.
+    pub(crate) pulls: bool,
     /// Whether conditional changes of others come before each of a call's: [`wire::CROWD`] in its value.
     pub(crate) crowds: bool,
     /// Steps that are taken before the search begins.
@@ -103,6 +106,7 @@ impl Default for Register {
             hints: false,
             release: false,
             looks: false,
+            pulls: false,
             crowds: false,
             prefix: Vec::new(),
         }
@@ -130,6 +134,8 @@ pub(crate) enum Step {
     Look { actor: u8 },
     /// A commit hint arrives.
     Hint { at: u8 },
+    /// A volume takes another's row at its own ballot.
+    Pull { at: u8, from: u8 },
     /// A writer comes to a batch.
     Come { actor: u8, member: u8 },
     /// A writer of a batch is cancelled, or past its deadline.
@@ -399,6 +405,9 @@ impl Register {
             }
         }
         self.accept_steps(state, out);
+        if self.pulls {
+            self.pull_steps(state, out);
+        }
         self.fault_steps(state, out);
         if self.release {
             self.release_steps(state, out);
