@@ -8,7 +8,7 @@
 //! A row leaves the list when it is replaced or dropped, when a commit hint says that all N took it, or when
 //! each of the other volumes sent a cursor at or above its sequence. List and horizon are derived state,
 //! durable with the index; after a rebuild of the index the horizon is the end of the log, unless the
-//! rebuilt list had room for every row.
+//! rebuilt list had room for every row. Guards I-23.
 
 use crate::id::Sequence;
 

@@ -1,7 +1,9 @@
-//! One look of a volume at a peer: which rows it asks for, what it does with each, and how far it got.
+//! One look of a volume at a peer: which rows it asks for, what it does with each, and how far it got. Guards
+//! I-22 and I-23.
 
 use crate::id::{Ballot, Life, Sequence, Timestamp};
 use crate::limits::FINISH_AFTER_MS;
+use crate::register::recover::{Adoption, adopt};
 use crate::register::{Answerer, RowHead};
 
 /// How far a volume has every row of a peer: those of this life of the peer's log, up to this sequence.
@@ -50,13 +52,10 @@ pub fn continues_look(life: Life, from: &Answerer) -> bool {
 
 /// Treatment of a row that a peer showed by a volume with this own row.
 pub fn treat_shown(own: Option<&RowHead>, shown: &RowHead) -> ShownRow {
-    match own {
-        Some(own) if own.ballot > shown.ballot => ShownRow::Keep,
-        Some(own) if own.ballot == shown.ballot && shown.committed && !own.committed => {
-            ShownRow::LearnCommitted
-        }
-        Some(own) if own.ballot == shown.ballot => ShownRow::Keep,
-        Some(_) | None => ShownRow::Pull,
+    match adopt(own, shown) {
+        Adoption::Take => ShownRow::Pull,
+        Adoption::LearnCommitted => ShownRow::LearnCommitted,
+        Adoption::Keep => ShownRow::Keep,
     }
 }
 

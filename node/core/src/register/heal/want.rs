@@ -2,7 +2,7 @@
 //!
 //! A want lies in the log of the volume that lacks the shard and in no other, in the frame of the row that
 //! makes it. It ends by what lies on that volume alone, so that no message, and no other volume's state, can
-//! end one that is still needed.
+//! end one that is still needed. Guards I-23.
 
 use crate::id::{Ballot, Life, VolumeId};
 

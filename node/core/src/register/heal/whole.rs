@@ -2,7 +2,8 @@
 //!
 //! A cut is a moment T of the monotonic clock of the volume's node. A volume that is whole as of T holds, of
 //! every value that was acknowledged before T and is still the newest, the row and its shard. A round of
-//! looks belongs to one opening: a restart forgets it, and no part of it counts in the next.
+//! looks belongs to one opening: a restart forgets it, and no part of it counts in the next. Guards I-23 and
+//! I-24.
 
 use crate::register::quorum::Quorums;
 
