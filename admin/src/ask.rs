@@ -48,7 +48,7 @@ pub struct RequestClient {
 /// A request was not answered.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// It, or its answer, is longer than a call carries, or the answer is malformed.
+    /// The request, or its answer, is longer than a call carries, or the answer is malformed.
     #[error(transparent)]
     Message(#[from] ConvertError),
     /// The node refused the call, or the connection ended: whether the request was done is unknown.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 /// Why a program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// It did not start.
+    /// The program did not start.
     #[error("{program}: {source}")]
     Start {
         /// The program.
@@ -14,14 +14,14 @@ pub enum CommandError {
         /// Why.
         source: std::io::Error,
     },
-    /// It ended with a failure.
+    /// The program ended with a failure.
     #[error("{command}: {status}: {said}")]
     Failed {
         /// The program and its arguments.
         command: String,
         /// How it ended.
         status: std::process::ExitStatus,
-        /// Its standard error, or output where that is empty.
+        /// The program's standard error, or output where that is empty.
         said: String,
     },
 }

@@ -18,7 +18,7 @@ use crate::command::{CommandError, run, run_with};
 /// A namespace.
 #[derive(Debug, Clone)]
 pub struct Namespace {
-    /// Its name.
+    /// The namespace's name.
     pub name: String,
 }
 

@@ -20,7 +20,7 @@ pub struct Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        // One that is gone already needs no end.
+        // A process that is gone already needs no end.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -33,7 +33,7 @@ pub struct Target {
     pub namespace: String,
     /// The pod.
     pub pod: String,
-    /// Its port.
+    /// The pod's port.
     pub port: u16,
     /// The job, as the chart's PodMonitors name it.
     pub job: &'static str,

@@ -32,7 +32,7 @@ pub struct KnownSpec {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KnownPool {
-    /// Its name.
+    /// The pool's name.
     pub name: String,
 }
 

@@ -61,7 +61,7 @@ pub enum PluginError {
     Api {
         /// The request.
         right: Right,
-        /// Its words, or what happened on the way.
+        /// The API server's words, or what happened on the way.
         words: String,
     },
     /// The namespace has no StorageCluster.
@@ -70,12 +70,12 @@ pub enum PluginError {
         /// The namespace.
         namespace: String,
     },
-    /// There are several.
+    /// The namespace has several StorageClusters.
     #[error("namespace {namespace} has several StorageClusters, of which one must be named: {names}")]
     SeveralClusters {
         /// The namespace.
         namespace: String,
-        /// Their names.
+        /// The names of the StorageClusters.
         names: String,
     },
     /// A Secret holds no certificate that can be used.
@@ -95,7 +95,7 @@ pub enum PluginError {
     NoAdmin {
         /// The cluster.
         cluster: String,
-        /// Its namespace.
+        /// The cluster's namespace.
         namespace: String,
         /// The Secret.
         secret: String,

@@ -67,7 +67,7 @@ pub async fn logs(
     };
     let width = pods.iter().map(|pod| pod.name_any().len()).max().unwrap_or_default();
     let mut failures = Vec::new();
-    // One after the other, or all at one time.
+    // The pods are read one after the other, or all at one time with `--follow`.
     for together in pods.chunks(if *follow { pods.len() } else { 1 }) {
         let mut opened = Vec::new();
         for pod in together {

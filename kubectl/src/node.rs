@@ -35,7 +35,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> PortStream for S {}
 
 /// A port of a pod.
 pub struct PodPort {
-    /// Its bytes.
+    /// The port's bytes, both ways.
     pub stream: Box<dyn PortStream>,
     /// Why it was closed, once it was; nothing where no reason comes.
     pub fault: BoxFuture<'static, Option<String>>,

@@ -18,7 +18,7 @@ use crate::plain::{plain, section};
 pub enum ClusterVerdict {
     /// Every volume of every set is healed.
     Healed = 0,
-    /// It serves, and something is missing.
+    /// The cluster serves, and something is missing.
     Degraded = 1,
     /// A set has too few volumes to read, or the cluster has none yet.
     NotServing = 2,

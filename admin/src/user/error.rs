@@ -20,7 +20,7 @@ pub enum UserError {
     /// A document is too long.
     #[error("{path} has more than the {DOCUMENT_BYTES_MAX} bytes that a policy may have", path = path.display())]
     LongFile {
-        /// Its file.
+        /// The document's file.
         path: PathBuf,
     },
     /// No bucket can have such a name.
@@ -47,7 +47,7 @@ pub enum UserError {
     /// S3 lacks the action.
     #[error("{name}: S3 has no such action; s3:GetObject is one")]
     NoAction {
-        /// Its name.
+        /// The action's name.
         name: String,
     },
     /// The action and the resource do not fit.

@@ -28,7 +28,7 @@ const BLOCKS: [&str; 4] =
 struct AskedCaller {
     name: String,
     arn: String,
-    /// Its access key, where that is inactive.
+    /// The caller's access key, where that is inactive.
     inactive_key: Option<String>,
 }
 

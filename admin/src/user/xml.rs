@@ -55,12 +55,12 @@ impl Element {
         self.child(name).map_or("", |child| &child.text)
     }
 
-    /// Its own text.
+    /// The element's own text, without that of its children.
     pub fn own_text(&self) -> &str {
         &self.text
     }
 
-    /// It as JSON: lists of members, objects, texts.
+    /// The element as JSON: lists of members, objects, texts.
     pub fn json(&self) -> Value {
         if self.children.is_empty() {
             return Value::String(self.text.clone());

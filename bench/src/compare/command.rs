@@ -150,7 +150,7 @@ fn stop(pid: Pid) {
         at += 1;
     }
     for pid in found {
-        // It is gone already, or becomes a zombie that `reap` or its own parent takes.
+        // The process is gone already, or becomes a zombie that `reap` or its own parent takes.
         rustix::process::kill_process(pid, Signal::KILL).ok();
     }
 }

@@ -6,7 +6,7 @@ use crate::subject;
 /// Why a run on a store has no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be started or reached.
+    /// The store cannot be started or reached.
     #[error(transparent)]
     Subject(#[from] subject::Error),
     /// The objects to measure with cannot be written.

@@ -97,7 +97,7 @@ pub fn measure(operation: Operation, runner: &mut dyn Runner, plan: &Plan) -> Re
         let found = judge(&figure, operation.more_is_better(&figure), (&a, &b), floor);
         match found {
             Some(found) => judgements.push(Judgement { judged, ..found }),
-            // Its numbers are too large to compute with.
+            // The figure's numbers are too large to compute with.
             None if judged => missing.push(figure),
             None => {}
         }

@@ -47,7 +47,7 @@ pub enum Work {
     Store(Load),
     /// A shell command.
     Command {
-        /// Its text, with `{side}` for what was given as A or B.
+        /// The command's text, with `{side}` for what was given as A or B.
         command: String,
         /// Where its figures come from.
         figure: Figure,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::failure::StoreError;
 
-/// Which of the two compared things runs.
+/// Side of a comparison: the compared thing that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The base of the comparison.
@@ -71,7 +71,7 @@ pub enum RunError {
     Failed {
         /// The command.
         command: String,
-        /// Its exit code or signal.
+        /// The command's exit code or signal.
         status: String,
         /// The end of what it wrote to standard error.
         message: String,

@@ -27,7 +27,7 @@ pub enum Verdict {
     Failed(Fault),
 }
 
-/// Which request of a multipart upload is under way.
+/// The request of a multipart upload that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MultipartStep {
     Only,

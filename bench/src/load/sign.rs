@@ -20,7 +20,7 @@ const SIGNED_HEADERS: [&str; 2] = ["host", "x-amz-content-sha256;x-amz-date"];
 pub struct Credentials {
     /// Name of the key pair.
     pub access_key: String,
-    /// Its secret, never printed.
+    /// The key pair's secret, never printed.
     pub secret_key: String,
     /// Region that requests are signed for.
     pub region: String,

@@ -101,7 +101,7 @@ impl ErasureCase {
         for (kernel, code) in &codes {
             self.check(code, *kernel, &stripes[0])?;
         }
-        // One at a time uses the stripes: a way never runs while another does.
+        // The ways share the stripes: a way never runs while another does.
         let stripes = std::cell::RefCell::new(StripeRing { stripes, next: 0 });
         let mut ways =
             vec![Way::new(REFERENCE, || self.compute_by_reference(&reference, stripes.borrow_mut().next()))];
@@ -130,7 +130,7 @@ impl ErasureCase {
         Ok(rows.collect())
     }
 
-    /// Which shards are computed.
+    /// Range of the shards that are computed: the parity, or the first `lost` data shards.
     fn outs(&self) -> Range<usize> {
         if self.lost == 0 { self.geometry.data_shards()..self.geometry.volumes() } else { 0..self.lost }
     }

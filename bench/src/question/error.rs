@@ -12,7 +12,7 @@ pub enum Error {
     Failed {
         /// The step that failed, in the present tense.
         action: &'static str,
-        /// Its cause.
+        /// Cause of the failure.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Bytes that were computed differ from the expected ones: no figure of this run counts.

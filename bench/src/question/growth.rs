@@ -31,7 +31,8 @@ const READERS: usize = 32;
 /// Parts that the fill is measured in.
 const TENTHS: u64 = 10;
 const MOMENT_KEYS: u64 = 3000;
-/// Which part of the keys is written once more under other names, right before the kill.
+/// Divisor: one hundredth of the number of keys is written once more, under other names, right before the
+/// kill.
 const LATE_PART: u64 = 100;
 /// Keys that are read at the end.
 const CHECKED: u64 = 20_000;

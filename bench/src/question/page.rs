@@ -13,10 +13,10 @@ use crate::host::{self, device};
 use crate::result::{Results, SCHEMA};
 
 pub(super) trait Page {
-    /// Its name on the command line, and of its file of results.
+    /// The question's name on the command line, and of its file of results.
     fn name(&self) -> &'static str;
 
-    /// The most bytes that it has on the device at one time; with 0, the device is not measured.
+    /// The most bytes that the question has on the device at one time; with 0, the device is not measured.
     fn device_bytes(&self) -> u64;
 
     /// Measures every case once; `round` counts from 0. Rounds go over all cases, so that other load on the

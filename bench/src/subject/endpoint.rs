@@ -11,7 +11,7 @@ pub(super) const REGION: &str = "us-east-1";
 /// Where one node of a store listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its address.
+    /// The node's address.
     pub address: SocketAddr,
     /// The `host` header.
     pub host: String,

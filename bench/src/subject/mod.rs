@@ -35,11 +35,11 @@ const OUTPUT_SHOWN_BYTES: usize = 2000;
 /// A store that can be measured.
 #[derive(Debug)]
 pub struct Subject {
-    /// Its name in rows.
+    /// The store's name in rows.
     pub name: String,
-    /// Where it listens.
+    /// Where its first node listens.
     pub endpoint: Endpoint,
-    /// Its other nodes: clients are spread over all.
+    /// The store's other nodes: clients are spread over all.
     pub others: Vec<Endpoint>,
     /// Key pair and region.
     pub credentials: Credentials,
@@ -63,9 +63,9 @@ struct StartedStore {
 /// How a store's process ends before it is started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It is asked to stop, and may close what it has open.
+    /// The process is asked to stop, and may close what it has open.
     Asked,
-    /// It is killed, as by a crash.
+    /// The process is killed, as by a crash.
     Killed,
 }
 

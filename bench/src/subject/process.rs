@@ -73,7 +73,7 @@ impl Process {
         let begin = Instant::now();
         let running = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_none());
         for child in self.children.iter_mut().filter_map(|child| running(child).then_some(child)) {
-            // It fails only for a process that has just ended.
+            // The signal fails only for a process that has just ended.
             let _ = kill_process(Pid::from_child(child), Signal::TERM);
         }
         while self.children.iter_mut().any(running) && begin.elapsed() < STOP_TIMEOUT {
@@ -88,7 +88,7 @@ impl Process {
     /// Kills the processes that still run, as a crash would.
     pub fn kill(&mut self) {
         for child in &mut self.children {
-            // It fails only for a process that has ended already.
+            // The kill fails only for a process that has ended already.
             let _ = child.kill();
         }
         for child in &mut self.children {

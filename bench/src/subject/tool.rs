@@ -32,7 +32,7 @@ const BUILT_IN: [(&str, &str); 6] = [
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
-    /// Its name in rows; the file's stem.
+    /// The tool's name in rows; the file's stem.
     #[serde(skip)]
     pub name: String,
     /// The program, looked up in `PATH` unless a path is given.
@@ -87,7 +87,7 @@ pub struct Places {
     pub peer_ports: Vec<u16>,
     /// Name of the key pair.
     pub access_key: String,
-    /// Its secret.
+    /// The key pair's secret.
     pub secret_key: String,
     /// Parent of the folders.
     pub folder: PathBuf,

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 const SMALL: &[u8] = b"small";
-/// Its CRC32, as S3 writes it.
+/// CRC32 of `SMALL`, as S3 writes it.
 const SMALL_CRC32: &str = "dUXqEw==";
 const LARGE_BYTES: usize = 6 << 20;
 /// Bytes of every part but the last.

@@ -340,7 +340,7 @@ impl Story {
         // The case before has certificates issued again, for which the pods are replaced.
         wait_for("the pods stay", rollouts::ROLLED, || rollouts::rests(&self.namespace)).await?;
         let note = drift::fuzz(&self.namespace, CLUSTER).await?;
-        // One more replica was asked for, for a moment: its claims stay, as all do.
+        // The fuzzing asked for one more replica for a moment: its claims stay, as all do.
         let claim = "v1-demo-pool-0-4";
         self.namespace.kubectl(&[
             "delete",

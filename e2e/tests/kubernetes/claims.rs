@@ -19,13 +19,14 @@ const GONE: Duration = Duration::from_mins(2);
 
 /// Loses the claims of three of four nodes, and brings one of them back as it was.
 pub(crate) async fn lose_three_of_four(namespace: &Namespace) -> CaseResult {
-    // Its PersistentVolume outlives the claim, as one of the class `Retain` does.
+    // The PersistentVolume of the node that comes back outlives its claim, as one of the class `Retain` does.
     let kept = volume_of(namespace, 1)?;
     run(
         "kubectl",
         &["patch", "pv", &kept, "--patch", r#"{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}"#],
     )?;
-    // One after the other: each pod finds the host that it left, which the others do not take.
+    // The nodes are lost one after the other: each pod finds the host that it left, which the others do not
+    // take.
     for node in [1, 2, 3] {
         lose(namespace, node).await?;
     }

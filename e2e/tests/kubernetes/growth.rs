@@ -82,7 +82,7 @@ async fn refuses(namespace: &Namespace, before: &Children) -> Result<Duration, B
     patch(namespace, &size("2Gi"))?;
     let took = says(namespace, "True", "ResizeRefused", "has not allowVolumeExpansion: true").await?;
     before.are_untouched(&Children::of(namespace))?;
-    // It can be taken back, since no claim has more.
+    // The size can be taken back, since no claim has more.
     patch(namespace, &size("1Gi"))?;
     says(namespace, "False", "NotNeeded", "").await?;
     before.are_untouched(&Children::of(namespace))?;

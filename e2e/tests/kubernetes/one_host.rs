@@ -57,7 +57,7 @@ async fn keeps(namespace: &Namespace, tag: &str) -> CaseResult {
         "--key",
         "/certs/demo-pool-0-0.key",
     ];
-    // It ends with an error while a volume is not healed; a cluster is Ready before, once it serves.
+    // The command ends with an error while a volume is not healed; a cluster is Ready before, once it serves.
     let look = || {
         let status = namespace.kubectl(&status).map_err(|error| error.to_string())?;
         let is_named = status.contains("demo-pool-0-0");

@@ -49,7 +49,7 @@ pub(crate) async fn upgrade(namespace: &Namespace, client: &Client, tag: &str) -
     upgrade.extend(["--reset-then-reuse-values", "--set", image.as_str(), "--wait"]);
     run("helm", &upgrade)?;
     wait_for("the new operator leads", ROLLED, || leads(namespace, tag)).await?;
-    // It has looked at the cluster once it has put a child back.
+    // The operator has looked at the cluster once it has put a child back.
     namespace.kubectl(&["delete", "networkpolicy", "demo-node"])?;
     let look = || namespace.get("networkpolicy", "demo-node").map(|_| ()).ok_or("it is not back".to_owned());
     let works = wait_for("the new operator works", ROLLED, look).await;

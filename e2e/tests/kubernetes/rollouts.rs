@@ -99,7 +99,7 @@ pub(crate) async fn drain(namespace: &Namespace, client: &Client) -> CaseResult 
     Drain::start(&first)?.ended().await?;
     let mut waits = Drain::start(&second)?;
     let asked = wait_for("the second drain is refused for now", ASKED, || waits.was_refused()).await;
-    // Its volumes are local: the first node is away until its host takes pods again.
+    // The volumes of the first node are local: it is away until its host takes pods again.
     let kept = is_same(&before, &pods(namespace)?, SECOND);
     run("kubectl", &["uncordon", &first])?;
     let mut was_back = false;
@@ -220,7 +220,7 @@ pub(crate) fn rollout(namespace: &Namespace) -> Value {
 pub(crate) struct Pod {
     uid: String,
     host: String,
-    /// Its container is ready, and it stays.
+    /// Whether its container is ready, and it stays.
     is_ready: bool,
     /// How often its container was started again.
     restarts: u64,

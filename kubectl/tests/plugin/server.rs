@@ -30,7 +30,7 @@ struct State {
 pub(crate) struct ApiServer(Arc<Mutex<State>>);
 
 impl ApiServer {
-    /// One with the cluster `demo`, its four pods, of which the last is not ready, and its budget.
+    /// A server with the cluster `demo`, its four pods, of which the last is not ready, and its budget.
     pub(crate) fn with_cluster() -> Self {
         let server = Self::default();
         server.put("/apis/sherd.dev/v1alpha1", "storageclusters", cluster());

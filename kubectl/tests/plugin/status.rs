@@ -92,7 +92,7 @@ async fn the_cluster_is_named_where_there_are_several_and_told_from_none() {
     server.put("/apis/sherd.dev/v1alpha1", "storageclusters", second);
     let error = look(&server.session(), &nodes, None).await.expect_err("two").to_string();
     assert!(error.ends_with("archive, demo"), "{error}");
-    // It has no report yet, and its fields are of another version.
+    // The cluster `archive` has no report yet, and its fields are of another version.
     let looked = look(&server.session(), &nodes, Some("archive")).await.expect("it is there");
     assert!(
         looked.text.contains("archive in namespace storage: no report by the operator yet"),

@@ -22,7 +22,7 @@ pub(super) struct Pass {
     pub(super) is_right: bool,
     /// Processor time of the end that sent, where it is a thread of its own.
     pub(super) sent: Option<Duration>,
-    /// That of the end that received.
+    /// Processor time of the end that received, where it is a thread of its own.
     pub(super) received: Option<Duration>,
 }
 

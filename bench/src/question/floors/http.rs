@@ -117,7 +117,7 @@ where
     let guard = runtime.enter();
     let far = tokio::net::TcpStream::from_std(far).map_err(Error::at("connect over loopback"))?;
     drop(guard);
-    // It ends with the client's end.
+    // The server's task ends with the client's end.
     runtime.spawn(async move {
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
