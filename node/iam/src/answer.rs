@@ -27,7 +27,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// The version of the service, as requests name it.
+    /// The service's version, as requests name it.
     pub(crate) const fn version(self) -> &'static str {
         match self {
             Self::Iam => "2010-05-08",
@@ -35,7 +35,7 @@ impl Service {
         }
     }
 
-    /// The name of the service in a signature, and before the colon of its permissions.
+    /// The service's name in a signature, and before the colon of its permissions.
     #[cfg(test)]
     pub(crate) const fn name(self) -> &'static str {
         match self {

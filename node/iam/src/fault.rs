@@ -6,11 +6,11 @@ use sherd_store::iam::{IamError, InvalidTag};
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The code.
+    /// The error code, such as `NoSuchEntity`.
     pub(crate) code: &'static str,
-    /// The status.
+    /// The status of the answer.
     pub(crate) status: StatusCode,
-    /// The message.
+    /// The error's message, for people.
     pub(crate) message: String,
 }
 

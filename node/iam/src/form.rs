@@ -17,7 +17,7 @@ pub struct Form {
 /// Text that makes no form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadForm {
-    /// The form has too many parameters.
+    /// The text has too many parameters.
     #[error("more than {PARAMETERS_MAX} parameters")]
     TooMany,
     /// A name or a value does not decode to text.

@@ -33,7 +33,7 @@ pub(crate) struct BodyIntake {
 /// A body that is here, and its place in the room.
 #[derive(Debug)]
 pub(crate) struct TakenBody {
-    /// The bytes of the body.
+    /// The body's bytes.
     pub(crate) bytes: Bytes,
     /// Free again when it is dropped; none for a request without a body.
     pub(crate) place: Option<UnprovenPlace>,

@@ -19,9 +19,9 @@ use super::limits::{ENTRIES_MAX, ENTRIES_USUAL, KEY_ID_CHARS_MAX, KEY_ID_CHARS_M
 pub(crate) struct Call {
     /// Where the entities are.
     pub(crate) iam: Iam,
-    /// The parameters.
+    /// The call's parameters.
     pub(crate) form: Form,
-    /// The caller, and where and when the request came from there.
+    /// The caller, and where and when its request came from there.
     pub(crate) origin: OriginFacts,
     /// The key pairs of root, whose ids no user may have.
     pub(crate) root: RootKeys,

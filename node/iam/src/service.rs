@@ -167,7 +167,7 @@ impl Inner {
             Proof::Signature => {
                 let from = Source::of(&head.extensions).address;
                 let checked = self.verifier.check_head(head).await?;
-                // The place ends when the request has a turn.
+                // The body's place in the intake ends when the call has a turn.
                 let TakenBody { bytes, place: _place } = self.intake.take(from, body).await?;
                 let caller = self.verifier.verify_body(&checked, &bytes).await?;
                 let Ok(Ok(turn)) = timeout(TURN_WAIT_MAX, self.turns.acquire()).await else {

@@ -273,7 +273,7 @@ impl ActionSet {
         Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
-    /// Its actions that another lacks.
+    /// Actions of this set that another lacks.
     pub(crate) fn without(self, other: Self) -> Self {
         Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
     }

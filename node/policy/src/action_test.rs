@@ -37,7 +37,7 @@ pub(crate) struct ActionTest {
     is_negated: bool,
     /// The actions of S3 that it matches.
     pub(crate) of_s3: ActionSet,
-    /// Its texts that name no service or another one than S3, in lower case.
+    /// Texts that name no service or another one than S3, in lower case.
     others: Box<[Glob]>,
 }
 

@@ -297,7 +297,7 @@ impl ConditionKey {
         Self { name, tag: tag.into(), text: text.to_ascii_lowercase().into() }
     }
 
-    /// It as AWS writes it; one that is not known here in lower case.
+    /// The key as AWS writes it; a key that is not known here in lower case.
     pub(crate) fn shown(&self) -> String {
         match (self.name, &*self.tag) {
             (KeyName::Other, _) => {

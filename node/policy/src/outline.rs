@@ -19,9 +19,9 @@ pub struct Position {
 /// A statement as its document has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatementOutline {
-    /// Its `Sid`; empty without one.
+    /// The statement's `Sid`; empty without one.
     pub sid: String,
-    /// Its first character.
+    /// The place of the statement's first character.
     pub start: Position,
     /// The place behind its last character.
     pub end: Position,

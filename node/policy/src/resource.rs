@@ -76,7 +76,7 @@ impl ResourceTest {
         };
         for pattern in &self.patterns {
             let Some(pattern) = pattern.for_caller(caller) else {
-                // Its pattern matches nothing, and so everything would be outside of it.
+                // The pattern matches nothing for this caller, and so everything would be outside of it.
                 found.unlisted &= self.when_unknown;
                 continue;
             };

@@ -30,15 +30,15 @@ type Handler = fn(Call) -> BoxFuture<'static, Result<Elements, Fault>>;
 /// An action.
 #[derive(Debug)]
 pub(crate) struct Action {
-    /// The name of the action.
+    /// The action's name, as the parameter `Action` has it.
     pub(crate) name: &'static str,
     /// The permission that it takes.
     pub(crate) permission: &'static str,
-    /// The service that the action is one of.
+    /// The service that the action is of.
     pub(crate) service: Service,
     /// The entity that it is about.
     pub(crate) subject: Subject,
-    /// The function that does the work.
+    /// The function that carries the action out.
     pub(crate) run: Handler,
 }
 

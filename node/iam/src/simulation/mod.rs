@@ -36,7 +36,7 @@ pub(crate) struct SourcePolicy {
     pub(crate) id: String,
     /// As people name it: `policy reads of user ada`.
     pub(crate) place: String,
-    /// The statements.
+    /// The policy's statements.
     pub(crate) outline: Vec<StatementOutline>,
 }
 

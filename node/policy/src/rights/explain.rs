@@ -43,9 +43,9 @@ pub struct Explanation {
 pub struct JudgedStatement {
     /// The place of its policy among those of the identity; `None` for the bucket's policy.
     pub policy: Option<usize>,
-    /// Its place in the policy, from 0.
+    /// The statement's place in the policy, from 0.
     pub number: usize,
-    /// Its effect.
+    /// The statement's effect.
     pub effect: Effect,
     /// The conditions that do not hold. Without any the statement matches.
     pub failed: Vec<FailedCondition>,
@@ -54,7 +54,7 @@ pub struct JudgedStatement {
 /// A condition that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedCondition {
-    /// Its key, as AWS writes it.
+    /// The condition's key, as AWS writes it.
     pub key: String,
     /// The values that the request has, cut at [`SHOWN_BYTES_MAX`] bytes together; `None` where it lacks the
     /// key.

@@ -33,7 +33,7 @@ use super::statement::{Effect, Statement};
 pub struct BucketRules {
     /// The bucket.
     pub name: String,
-    /// Its policy.
+    /// The bucket's policy.
     pub policy: Option<Arc<Policy>>,
     /// Whether a public policy grants nothing to callers without a signature (`RestrictPublicBuckets` of the
     /// bucket or of the account).
@@ -305,7 +305,8 @@ impl BucketRights {
             .chain(shared)
             .filter_map(|(statement, is_own)| BoundStatement::new(statement, is_own, &rules.name, caller))
             .collect();
-        // Of those that allow, the ones that are quick to judge and match much first: one of them is enough.
+        // First the statements that deny. Then those that allow, beginning with the ones that are quick to
+        // judge and match much: one of them is enough.
         statements.sort_by_key(|statement| {
             let is_whole = statement.resources.matches_all_objects() == Some(true);
             (statement.effect, !is_whole, statement.conditions.len())

@@ -107,7 +107,8 @@ fn other(case: &Case) -> Verdict {
     }
 }
 
-/// It reads `"*"` and one kind of principals, and the name of a kind as of an enum.
+/// Reads a document for the other engine, which takes `"*"` or one kind of principals, and the name of a kind
+/// as of an enum.
 fn parse(document: &str) -> IAMPolicy {
     serde_json::from_str(document).unwrap_or_else(|error| panic!("{error}: {document}"))
 }
