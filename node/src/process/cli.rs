@@ -27,7 +27,7 @@ struct Cli {
     command: Command,
 }
 
-/// What the process is asked to do.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a node for trying out: makes its volumes and its credentials, and prints how to use it
@@ -127,7 +127,7 @@ pub struct DevArgs {
     /// Show on the terminal what goes to the log of each node
     #[arg(id = "show_log", long = "log", env = "SHERD_DEV_LOG")]
     pub show_log: bool,
-    /// What is logged.
+    /// Settings of the log.
     #[command(flatten)]
     pub log: LogSettings,
 }
@@ -143,14 +143,14 @@ pub struct ServeArgs {
     #[arg(long, env = "SHERD_LIVE_CONFIG", value_name = "FILE")]
     pub live_config: Option<PathBuf>,
     /// For this one start, let volumes vote that too few of their peers confirm: an opened volume asks what
-    /// its peers remember of it, and where they are gone for good somebody must say that it lost nothing. If
-    /// it did, acknowledged writes are lost
+    /// its peers remember of it, and where they are gone for good a person must vouch that it lost nothing.
+    /// If it did, acknowledged writes are lost
     #[arg(long)]
     pub vouch: bool,
     /// End at once when the process of this id, which started this one, has ended
     #[arg(long, value_name = "PID", hide = true)]
     pub with_parent: Option<u32>,
-    /// What is set beside the file.
+    /// Settings beside the file.
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -210,7 +210,7 @@ mod tests {
         let serve = command.find_subcommand("serve").expect("declared above");
         for argument in serve
             .get_arguments()
-            // What is said for one start has no variable that would say it for all.
+            // Flags that count for one start have no variable, which would set them for every start.
             .filter(|argument| {
                 !["help", "version", "vouch", "with_parent"].contains(&argument.get_id().as_str())
             })

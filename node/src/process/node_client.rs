@@ -9,7 +9,7 @@ use sherd_core::id::ClusterId;
 use sherd_net::tls::{CertificateFacts, ConnectError, Trust, TrustError, TrustFiles};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Which node is asked, and with which certificate.
+/// The node that is asked, and the certificate that it is asked with.
 #[derive(Debug, Clone, Args)]
 pub struct NodeArgs {
     /// Address of a node of the cluster for other nodes (its `node_listen`)
@@ -21,7 +21,7 @@ pub struct NodeArgs {
     /// A certificate of the cluster, such as one made by `sherd-node ca issue --role admin`
     #[arg(long, value_name = "FILE")]
     pub cert: PathBuf,
-    /// Its key
+    /// Key of the certificate
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
 }

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 #[error("leave the working directory, from which only paths that are not absolute count: {0}")]
 pub struct NoWorkingDirectory(#[from] io::Error);
 
-/// Makes paths absolute that count from the working directory, and leaves it for the root, which nobody
-/// removes.
+/// Makes paths absolute that count from the working directory, and leaves it for the root, which cannot be
+/// removed.
 ///
 /// # Errors
 /// [`NoWorkingDirectory`], before anything was done with a path.

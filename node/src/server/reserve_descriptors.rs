@@ -36,8 +36,8 @@ impl SpareDescriptors {
         is_among_last(number, getrlimit(Resource::Nofile).current)
     }
 
-    /// Closes one, where that is what `error` says is lacking. `false` when it lacks something else, or
-    /// there is none left.
+    /// Closes a spare descriptor, where `error` says that descriptors are lacking. `false` when something
+    /// else is lacking, or no spare is left.
     pub(super) fn give_up(&self, error: &std::io::Error) -> bool {
         let errno = Errno::from_io_error(error);
         matches!(errno, Some(Errno::MFILE | Errno::NFILE)) && self.held.lock().pop().is_some()

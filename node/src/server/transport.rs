@@ -1,7 +1,8 @@
 //! The stream below HTTP: the socket itself, or TLS over it; heads are read in small pieces.
 //!
 //! ```text
-//! hyper <-> Transport (small reads) <-> [TLS] <-> TimedStream (deadlines, counts, lingering close) <-> socket
+//! hyper <-> Transport (small reads) <-> [TLS]
+//!       <-> TimedStream (deadlines, counts, lingering close) <-> socket
 //! ```
 //! Also the deadlines of a head and of an answer, and the end of a read whose client has gone, or of a write
 //! that was not begun before the process stood still. HTTP polls a flush whenever the connection is polled,

@@ -41,12 +41,12 @@ const KEY_MODE_FORBIDDEN: u32 = 0o077;
 /// `sherd-node ca`.
 #[derive(Debug, Args)]
 pub struct CaArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: CaCommand,
 }
 
-/// What is done with an authority.
+/// Commands about an authority.
 #[derive(Debug, Subcommand)]
 pub enum CaCommand {
     /// Make the authority of a new cluster, and print the cluster's id
@@ -72,7 +72,7 @@ pub struct IssueArgs {
     /// Directory of ca.crt and ca.key
     #[arg(long, value_name = "DIR")]
     pub dir: PathBuf,
-    /// What the holder may do: node, operator or admin
+    /// Rights of the holder: node, operator or admin
     #[arg(long)]
     pub role: Role,
     /// Name of the holder; a node's is the one in its configuration
@@ -101,7 +101,7 @@ pub enum CaError {
     Taken {
         /// The file that would be replaced.
         path: PathBuf,
-        /// Who the new certificate is for.
+        /// The holder that the new certificate is for.
         identity: PeerIdentity,
     },
     /// The authority's key can be read by other users.

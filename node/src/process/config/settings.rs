@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 use crate::log::LogFormat;
 use sherd_store::machine::quantity::{ByteSize, Period};
 
-/// What `serve` can be told. Each is optional where it is written, not where it is used.
+/// Settings of `serve`. Each is optional where it is written, not where it is used.
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -63,7 +63,7 @@ pub struct Settings {
     /// Whether a write is on stable storage when it is answered [default: fsync]
     #[arg(long, env = "SHERD_DURABILITY", value_name = "MODE")]
     pub durability: Option<Durability>,
-    /// What the ETag of an object is [default: md5]
+    /// Form of the ETag of an object [default: md5]
     #[arg(long, env = "SHERD_ETAG", value_name = "FORM")]
     pub etag: Option<EtagForm>,
     /// Largest object kept in its row, divided by the volumes of its set [default: 32KiB]
@@ -78,11 +78,11 @@ pub struct Settings {
     /// Memory for the indexes of all volumes together [default: 32MiB]
     #[arg(long, env = "SHERD_INDEX_CACHE", value_name = "SIZE")]
     pub index_cache: Option<ByteSize>,
-    /// How long connections are still accepted once the process is told to stop, while health says so:
-    /// what sends clients here needs a moment to follow [default: 0s]
+    /// How long connections are still accepted once the process is asked to stop, while health says that it
+    /// stops: clients and load balancers need a moment to follow [default: 0s]
     #[arg(long, env = "SHERD_SHUTDOWN_DELAY", value_name = "TIME")]
     pub shutdown_delay: Option<Period>,
-    /// How long requests under way may take to end once the process is told to stop [default: 30s]
+    /// How long requests under way may take to end once the process is asked to stop [default: 30s]
     #[arg(long, env = "SHERD_SHUTDOWN_TIMEOUT", value_name = "TIME")]
     pub shutdown_timeout: Option<Period>,
     /// Table `[tls]`.
@@ -168,7 +168,7 @@ pub struct ClusterSettings {
     /// n{1...4}@10.0.0.{1...4}:9100 (in the file: text or a list)
     #[arg(id = "cluster_nodes", long = "cluster-nodes", env = "SHERD_CLUSTER_NODES", value_name = "NODES")]
     pub nodes: Option<WordList>,
-    /// Which of them this one is [default: the only one]
+    /// Name of this node among them [default: the only one]
     #[arg(id = "cluster_node", long = "cluster-node", env = "SHERD_CLUSTER_NODE", value_name = "NAME")]
     pub node: Option<String>,
     /// Volumes of one set, over all nodes; a cluster keeps what it was formed with [default: all volumes
@@ -302,14 +302,14 @@ impl From<UnsupportedAcl> for sherd_s3::service::UnsupportedAcl {
     }
 }
 
-/// What the `ETag` of an object is.
+/// Form of the `ETag` of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EtagForm {
     /// AWS's: the MD5 of its bytes, or of its parts' MD5s.
     Md5,
-    /// Where the client sent another checksum and no Content-MD5: a tag of its own that ends in -1, so
-    /// that nobody takes it for an MD5. One core hashes MD5 slower than a disk writes.
+    /// A tag of its own that ends in -1, so that it is not taken for an MD5, where the client sent another
+    /// checksum and no Content-MD5. One core hashes MD5 slower than a disk writes.
     Fast,
 }
 

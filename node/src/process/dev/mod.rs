@@ -1,8 +1,8 @@
 //! `sherd-node dev`: one directory becomes a node to try out, or, with `--nodes`, a cluster of processes.
 //!
-//! The first start makes the volumes and a random key pair; later starts find them. What it
-//! prints can be pasted into a shell. Several nodes: `cluster` makes what they are started from,
-//! `supervisor` keeps them running, each as one `child`.
+//! The first start makes the volumes and a random key pair; later starts find them. The output can be pasted
+//! into a shell. Several nodes: `cluster` makes what they are started from, `supervisor` keeps them running,
+//! each as one `child`.
 
 mod child;
 pub mod nodes;

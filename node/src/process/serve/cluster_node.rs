@@ -2,7 +2,8 @@
 //! the others. Started before the store, whose place in the cluster it finds; stopped after it.
 //!
 //! ```text
-//! trust -> listener -> links -> membership (pings) -> services answer -> formation -> store -> volumes answer
+//! trust -> listener -> links -> membership (pings) -> services answer
+//!       -> formation -> store -> volumes answer
 //! ```
 
 use std::io;
