@@ -53,7 +53,7 @@ impl std::fmt::Debug for Elector {
 enum LeaseTry {
     /// The lease is this process'.
     Held,
-    /// It is another's, or another was faster.
+    /// The lease is another process', or another was faster.
     Foreign(String),
     /// The API server could not be asked.
     Failed(String),
@@ -175,8 +175,8 @@ impl Elector {
         };
         self.seen = Some((spec.clone(), since));
         let holder = spec.holder_identity.clone().unwrap_or_default();
-        // It was like this when it was first seen, at the latest, and at the begin of this look, at the
-        // earliest.
+        // The lease has been like this since it was first seen, at the latest, and was so at the begin of
+        // this look, at the earliest.
         let unchanged = begun.saturating_duration_since(since);
         if !may_take(&holder, &self.identity, unchanged, self.duration) {
             return Ok(LeaseTry::Foreign(holder));
@@ -273,7 +273,7 @@ impl NamespaceLeases {
     }
 
     /// Returns the other installation that manages a namespace's clusters, or nothing where it is this one.
-    /// It takes no turn: for changes that do not touch the namespace's objects.
+    /// No turn is taken: for changes that do not touch the namespace's objects.
     ///
     /// # Errors
     /// As [`NamespaceLeases::claim`].

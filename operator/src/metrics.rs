@@ -36,11 +36,11 @@ pub struct AccessState {
     pub kind: &'static str,
     /// Where the object is.
     pub namespace: String,
-    /// Its name.
+    /// The object's name.
     pub name: String,
-    /// Its condition Ready: 1 True, 0 False, -1 Unknown.
+    /// The object's condition Ready: 1 True, 0 False, -1 Unknown.
     pub ready: i64,
-    /// The reason of that; empty before the first verdict.
+    /// The reason of the condition; empty before the first verdict.
     pub reason: String,
 }
 

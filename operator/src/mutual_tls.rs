@@ -16,7 +16,7 @@ pub enum MutualTlsError {
     /// A text does not hold a certificate or key in PEM.
     #[error("read PEM: {0}")]
     Pem(#[from] pem::Error),
-    /// They do not fit together, or a root is not usable.
+    /// Certificate and key do not fit together, or a root is not usable.
     #[error(transparent)]
     Tls(#[from] rustls::Error),
 }

@@ -73,7 +73,7 @@ pub const HOST_LABEL: &str = "kubernetes.io/hostname";
 pub const ARCHITECTURE_LABEL: &str = "kubernetes.io/arch";
 /// The label of everything that the operator makes.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
-/// Its value.
+/// Value of `MANAGED_BY_LABEL`.
 pub const MANAGED_BY: &str = "sherd-operator";
 /// The value of `app.kubernetes.io/name` on the operator's own pods, as the chart sets it.
 pub const OPERATOR_NAME: &str = "sherd-operator";
@@ -117,13 +117,13 @@ pub const CA_NEXT_KEY: &str = "next.key";
 pub const CA_PREVIOUS_CERTIFICATE: &str = "previous.crt";
 /// Key of the CA's Secret and of the copy: how far a replacement of the CA came.
 pub const ROTATION: &str = "rotation";
-/// Its value while none is under way.
+/// Value of `ROTATION` while no replacement is under way.
 pub const ROTATION_STEADY: &str = "steady";
-/// Its value until every node trusts both CAs.
+/// Value of `ROTATION` until every node trusts both CAs.
 pub const ROTATION_INTRODUCING: &str = "introducing";
-/// The same after the current CA was lost.
+/// Value of `ROTATION` until every node trusts both CAs, after the current CA was lost.
 pub const ROTATION_LOST: &str = "lost";
-/// Its value until every node shows a certificate of the new CA.
+/// Value of `ROTATION` until every node shows a certificate of the new CA.
 pub const ROTATION_SWITCHED: &str = "switched";
 /// Key of the CA's Secret and of the copy: the text of the annotation that asked for the last replacement.
 pub const ROTATION_REQUEST: &str = "rotation-request";
@@ -141,7 +141,7 @@ pub const LIVE_CONFIG_VARIABLE: &str = "SHERD_LIVE_CONFIG";
 pub struct Names {
     /// The cluster's name.
     pub cluster: String,
-    /// Its namespace.
+    /// The cluster's namespace.
     pub namespace: String,
 }
 

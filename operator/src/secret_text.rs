@@ -39,7 +39,7 @@ impl std::fmt::Debug for MasterKey {
 pub struct RootCredentials {
     /// The access key's id.
     pub access_key_id: String,
-    /// Its secret.
+    /// The access key's secret.
     pub secret_access_key: SecretText,
 }
 

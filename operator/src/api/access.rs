@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterReference {
-    /// Its name.
+    /// Name of the StorageCluster.
     #[schemars(length(min = 1, max = 30))]
     pub name: String,
-    /// Its namespace, which the operator must watch, and whose cluster must name this namespace in
-    /// `spec.bucketNamespaces`. Absent: this object's own.
+    /// Namespace of the StorageCluster. The operator must watch it, and `spec.bucketNamespaces` of the
+    /// StorageCluster must name the namespace of this object. Absent: this object's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub namespace: Option<String>,

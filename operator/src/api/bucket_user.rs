@@ -113,10 +113,10 @@ pub struct BucketGrant {
 /// A Bucket.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 pub struct BucketReference {
-    /// Its name.
+    /// Name of the Bucket.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// Its namespace. Absent: this object's own.
+    /// Namespace of the Bucket. Absent: this object's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub namespace: Option<String>,

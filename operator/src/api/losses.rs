@@ -15,7 +15,7 @@ pub struct VolumeLoss {
     /// The erasure set that it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<i32>,
-    /// How it stands.
+    /// State of the volume.
     pub state: LossState,
     /// Why, in the words of its node, or of the claim.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -26,12 +26,12 @@ pub struct VolumeLoss {
     pub order: Option<String>,
 }
 
-/// How a volume stands that is reported as a loss.
+/// State of a volume that is reported as a loss.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossState {
-    /// It has no state, or an older one than its peers remember: it is rebuilt from the others.
+    /// The volume has no state, or an older one than its peers remember: it is rebuilt from the others.
     Lost,
-    /// It was opened, and too few of its peers can say that it has what it had.
+    /// The volume was opened, and too few of its peers can confirm that it has everything it had.
     Unconfirmed,
     /// The claim's PersistentVolume is gone, so that its pod cannot start.
     ClaimLost,
@@ -41,9 +41,9 @@ pub enum LossState {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeOrderRecord {
-    /// Its kind.
+    /// Kind of the order.
     pub kind: VolumeOrderKind,
-    /// Its text, as the annotation has it.
+    /// Text of the order, as the annotation has it.
     pub order: String,
     /// When it was given or refused.
     pub time: Time,
@@ -57,8 +57,8 @@ pub struct VolumeOrderRecord {
 /// Kinds of orders about a volume.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VolumeOrderKind {
-    /// It lost nothing, and votes.
+    /// The volume lost nothing, and votes.
     Vouch,
-    /// Its old disk does not come back: it is rebuilt in its empty directory at once.
+    /// The old disk of the volume does not come back: the volume is rebuilt in its empty directory at once.
     Replace,
 }

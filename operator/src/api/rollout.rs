@@ -81,7 +81,7 @@ pub struct RecordedTemplate {
     pub fixed_inputs: String,
     /// Digest of the template as the operator that recorded it built it.
     pub template: String,
-    /// Its revision: a ControllerRevision of the StatefulSet.
+    /// Revision of the template: the name of a ControllerRevision of the StatefulSet.
     pub revision: String,
 }
 
@@ -89,7 +89,7 @@ pub struct RecordedTemplate {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplacedPod {
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
     /// The uid of the pod that is evicted.
     pub uid: String,

@@ -141,8 +141,8 @@ pub struct GatewayService {
     /// Annotations of the Service.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Which implementation makes the load balancer. Another one makes another load balancer, with an address
-    /// of its own.
+    /// Class of the load balancer: the implementation that makes it. Another class makes another load
+    /// balancer, with an address of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-zA-Z0-9]([-._a-zA-Z0-9/]*[a-zA-Z0-9])?$"))]
     pub load_balancer_class: Option<String>,
@@ -208,7 +208,7 @@ pub enum AuditLog {
     StandardOutput,
 }
 
-/// Which nodes connections from outside of the Kubernetes cluster go to.
+/// Nodes that connections from outside of the Kubernetes cluster go to.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficPolicy {
     /// Nodes on any host.

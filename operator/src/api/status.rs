@@ -269,7 +269,8 @@ pub enum Reason {
     UpdatePending,
     /// Every pod runs the recorded template, and the operator would build another one.
     TemplateKept,
-    /// Others changed the template of the pods: it is put back, and no ready pod is replaced for it.
+    /// Another client of the API server changed the template of the pods: the operator puts it back, and
+    /// replaces no ready pod for it.
     ForeignTemplate,
     /// Pods are replaced by pods of another template, one after the other.
     RollingOut,

@@ -72,11 +72,11 @@ pub struct IssuerReference {
     /// The issuer's name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Its kind: Issuer, ClusterIssuer, or that of an issuer of another program.
+    /// Kind of the issuer: Issuer, ClusterIssuer, or that of an issuer of another program.
     #[serde(default = "issuer_kind")]
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
-    /// Its group.
+    /// API group of the issuer.
     #[serde(default = "issuer_group")]
     #[schemars(length(min = 1, max = 253))]
     pub group: String,

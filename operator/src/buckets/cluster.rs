@@ -39,14 +39,14 @@ pub(super) struct Unusable {
 pub(super) enum FoundCluster {
     Usable(Box<UsableCluster>),
     Unusable(Unusable),
-    /// The operator may not look into its namespace: another one may.
+    /// The operator may not look into the cluster's namespace: another operator may.
     Unwatched(Unusable),
-    /// It is not there: nothing of it is left to be set or removed.
+    /// The StorageCluster is not there: nothing of it is left to be set or removed.
     Gone(Unusable),
 }
 
-/// Finds a cluster for an object of `namespace`. One that is being deleted is let go of where the cluster no
-/// longer lists its namespace, too: the lists are about what may be made.
+/// Finds a cluster for an object of `namespace`. An object that is being deleted finds it also where the
+/// cluster no longer lists its namespace: the lists are about what may be made.
 ///
 /// # Errors
 /// [`ReconcileError::Api`].

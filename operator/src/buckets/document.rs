@@ -36,7 +36,7 @@ impl PolicyDocument {
         Self { content: serde_json::from_str(&text).ok(), text }
     }
 
-    /// Whether it may take rights away: it has a statement that does not allow, or cannot be read.
+    /// Whether the document may take rights away: it has a statement that does not allow, or cannot be read.
     pub fn may_deny(&self) -> bool {
         let Some(statements) = self.content.as_ref().and_then(|content| content.get("Statement")) else {
             return true;
@@ -104,7 +104,7 @@ fn bound_statement(statement: &mut Value, rights: &[BucketRight]) -> Result<(), 
         return Err(format!("has the element {key}, which a user's policy cannot have"));
     }
     match statement.get("Effect").and_then(Value::as_str) {
-        // It takes rights away only.
+        // A Deny takes rights away only.
         Some("Deny") => return Ok(()),
         Some("Allow") => {}
         _ => return Err("has an Effect that is neither Allow nor Deny".to_owned()),

@@ -38,7 +38,7 @@ use cluster::FoundCluster;
 /// How soon an object is looked at again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextLook {
-    /// When it changes.
+    /// When the object changes.
     OnChange,
     /// After this time.
     After(std::time::Duration),

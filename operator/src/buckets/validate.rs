@@ -17,7 +17,7 @@ pub struct ValidBucket<'a> {
     pub bucket: &'a Bucket,
     /// The name of its bucket.
     pub name: String,
-    /// Its policy.
+    /// The bucket's policy.
     pub policy: Option<PolicyDocument>,
 }
 
@@ -26,7 +26,7 @@ pub struct ValidBucket<'a> {
 pub struct ValidUser<'a> {
     /// The object.
     pub user: &'a BucketUser,
-    /// Its policy.
+    /// The user's policy.
     pub policy: Option<PolicyDocument>,
     /// How long a former key works.
     pub overlap: Duration,

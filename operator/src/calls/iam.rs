@@ -31,7 +31,7 @@ pub struct ListedKey {
 pub struct AccessKey {
     /// The key's id.
     pub id: String,
-    /// Its secret.
+    /// The key's secret.
     pub secret: SecretText,
 }
 
@@ -65,9 +65,9 @@ async fn read(
 /// A user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundUser {
-    /// Its path.
+    /// The user's path.
     pub path: String,
-    /// Its tags.
+    /// The user's tags.
     pub tags: Tags,
 }
 
@@ -91,9 +91,9 @@ pub async fn user(calls: &ClusterCalls, user: &str) -> Result<Option<FoundUser>,
 /// A user of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedUser {
-    /// Its name.
+    /// The user's name.
     pub name: String,
-    /// Its path.
+    /// The user's path.
     pub path: String,
 }
 
@@ -334,9 +334,9 @@ pub async fn attached_policies(calls: &ClusterCalls, user: &str) -> Result<Vec<S
 /// A managed policy of one user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagedPolicy {
-    /// Its name, of which there is one in the account.
+    /// The policy's name, unique in the account.
     pub name: String,
-    /// Its path.
+    /// The policy's path.
     pub path: String,
 }
 
@@ -346,8 +346,8 @@ impl ManagedPolicy {
         format!("arn:aws:iam::{ACCOUNT}:policy{}{}", self.path, self.name)
     }
 
-    /// Makes it say this, where what it says is not the same, and gives it to a user that has it not. Its
-    /// text is replaced in one step, so that no right is missing or left over in between.
+    /// Writes the policy's text, where it does not say the same already, and attaches the policy to a user
+    /// that lacks it. The text is replaced in one step, so that no right is missing or left over in between.
     ///
     /// # Errors
     /// [`CallError`].

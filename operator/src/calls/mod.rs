@@ -61,7 +61,7 @@ impl std::fmt::Debug for StoreAnswer {
 
 /// A node that a request is sent to.
 #[derive(Debug, Clone)]
-pub struct CallRoute {
+pub struct CallTarget {
     /// The pod of the node.
     pub pod: String,
     /// Host and port.
@@ -74,7 +74,7 @@ pub trait StoreCalls: Send + Sync {
     fn call(
         &self,
         trust: &Arc<ClusterTrust>,
-        route: CallRoute,
+        target: CallTarget,
         call: StoreCall,
         now: Duration,
     ) -> BoxFuture<'static, Result<StoreAnswer, String>>;
@@ -111,13 +111,13 @@ pub struct Refusal {
 pub struct ClusterCalls {
     calls: Arc<dyn StoreCalls>,
     trust: Arc<ClusterTrust>,
-    routes: Vec<CallRoute>,
+    targets: Vec<CallTarget>,
     now: Duration,
 }
 
 impl std::fmt::Debug for ClusterCalls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClusterCalls").field("routes", &self.routes).finish_non_exhaustive()
+        f.debug_struct("ClusterCalls").field("targets", &self.targets).finish_non_exhaustive()
     }
 }
 
@@ -130,8 +130,8 @@ impl ClusterCalls {
         pods: Vec<String>,
         now: Duration,
     ) -> Self {
-        let route = |pod: String| CallRoute { address: names.node_address(&pod), pod };
-        Self { calls, trust, routes: pods.into_iter().map(route).collect(), now }
+        let target = |pod: String| CallTarget { address: names.node_address(&pod), pod };
+        Self { calls, trust, targets: pods.into_iter().map(target).collect(), now }
     }
 
     /// Sends a request to the first node that answers, and returns the body of a success.
@@ -140,9 +140,9 @@ impl ClusterCalls {
     /// [`CallError::Silent`] and [`CallError::Refused`].
     pub async fn send(&self, call: StoreCall) -> Result<Bytes, CallError> {
         let mut silence = "no pod of the cluster serves".to_owned();
-        for route in self.routes.iter().take(limits::CALL_NODES_MAX) {
-            let pod = route.pod.clone();
-            let sent = self.calls.call(&self.trust, route.clone(), call.clone(), self.now);
+        for target in self.targets.iter().take(limits::CALL_NODES_MAX) {
+            let pod = target.pod.clone();
+            let sent = self.calls.call(&self.trust, target.clone(), call.clone(), self.now);
             match tokio::time::timeout(limits::CALL_TIME_MAX, sent).await {
                 Ok(Ok(answer)) if (200..300).contains(&answer.status) => return Ok(answer.body),
                 Ok(Ok(answer)) => return Err(CallError::Refused(refusal(&answer))),

@@ -4,7 +4,7 @@
 mod brake;
 mod scope;
 mod kind;
-mod places;
+mod permits;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::brake::Brake;
 use self::kind::{ReadyKind, ReconciledKind};
-use self::places::Places;
+use self::permits::ReconcilePermits;
 pub use self::scope::WatchedNamespaces;
 use self::scope::{GuardedObject, Scope, jittered};
 use crate::api::{Bucket, BucketUser, StorageCluster};
@@ -39,7 +39,7 @@ struct SharedState {
     failures: Mutex<HashMap<String, u32>>,
     /// When reconciles began.
     brake: Brake,
-    places: Places,
+    permits: ReconcilePermits,
     /// The clusters of each watched namespace.
     clusters: Mutex<Vec<Store<GuardedObject<StorageCluster>>>>,
 }
@@ -50,7 +50,7 @@ pub async fn run(context: Context, watched: &WatchedNamespaces, stop: Cancellati
         context,
         failures: Mutex::default(),
         brake: Brake::default(),
-        places: Places::default(),
+        permits: ReconcilePermits::default(),
         clusters: Mutex::default(),
     });
     let scope = |name| Arc::new(Scope { client: shared.context.client.clone(), name });
@@ -135,7 +135,7 @@ async fn step<K: ReconciledKind>(
     shared: Arc<SharedState>,
 ) -> Result<Action, ReconcileError> {
     let context = &shared.context;
-    let _place = shared.places.take(K::CONTROLLER).await;
+    let _permit = shared.permits.take(K::CONTROLLER).await;
     if let Some(wait) = shared.brake.wait(&key(&guarded), K::apart()) {
         return Ok(Action::requeue(wait));
     }

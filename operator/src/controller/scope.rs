@@ -45,9 +45,9 @@ impl<K> WatchedKind for K where
 /// The namespaces whose objects are worked on. `*` means all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchedNamespaces {
-    /// Those whose StorageClusters, Buckets and BucketUsers are worked on.
+    /// Namespaces whose StorageClusters, Buckets and BucketUsers are worked on.
     pub clusters: Vec<String>,
-    /// Further ones whose Buckets and BucketUsers alone are.
+    /// Further namespaces, of which Buckets and BucketUsers alone are worked on.
     pub buckets: Vec<String>,
 }
 

@@ -18,14 +18,14 @@ use crate::secret_text::texts;
 pub enum AuthorityPlan {
     /// The cluster has none yet: one is made, for a fresh id.
     Make,
-    /// It is lost for good, and a person asked for another one.
+    /// The CA is lost for good, and a person asked for another one.
     MakeAgain {
         /// The cluster's id.
         cluster: ClusterId,
         /// The certificates of the former one, in PEM, where running nodes trust them.
         former: Option<String>,
     },
-    /// The Secret holds it.
+    /// The Secret holds the CA.
     Keep(AcceptedAuthority),
 }
 

@@ -33,7 +33,8 @@ pub(super) async fn close(
         let patched = api.patch(&name, &params, &Patch::Merge(&closed)).await;
         patched
             .map_err(|source| ReconcileError::api("close", resource.kind.as_str().into(), &name, source))?;
-        // It is not as the last apply left it, by no change of another.
+        // The patch changed what the last apply left: forgotten, so that it does not count as another's
+        // change.
         applied.forget(names, &title(&resource, &name));
     }
     Ok(())

@@ -33,7 +33,7 @@ impl Child {
         title(&self.resource, &self.name)
     }
 
-    /// Whether it is of a kind.
+    /// Whether the child is of a kind.
     pub(super) fn is<K: Resource<DynamicType = ()>>(&self) -> bool {
         self.resource.kind == K::kind(&())
     }

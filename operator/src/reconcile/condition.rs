@@ -91,7 +91,7 @@ where
     let params = PatchParams::apply(STATUS_FIELD_MANAGER).force();
     match api.patch_status(&name, &params, &Patch::Apply(patch)).await {
         Ok(written) => Ok(Some(written)),
-        // It was deleted or changed meanwhile; a change begins a reconcile.
+        // The object was deleted or changed meanwhile; a change begins a reconcile.
         Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => Ok(None),
         Err(source) => Err(ReconcileError::api("write the status of", K::kind(&()), &name, source)),
     }

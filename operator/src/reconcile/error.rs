@@ -18,7 +18,7 @@ pub enum ReconcileError {
         operation: &'static str,
         /// The object's kind.
         kind: String,
-        /// Its name.
+        /// The object's name.
         name: String,
         /// Why it failed.
         source: Box<kube::Error>,
@@ -46,7 +46,7 @@ pub enum ReconcileError {
     /// The observation of the cluster failed.
     #[error(transparent)]
     Unobserved(Box<Self>),
-    /// It took too long.
+    /// The reconcile took too long.
     #[error("the reconcile took longer than {0:?}")]
     Time(Duration),
 }
@@ -83,12 +83,12 @@ impl ReconcileError {
         }
     }
 
-    /// Whether it ended before the cluster was judged, so that the last report still stands.
+    /// Whether the reconcile ended before the cluster was judged, so that the last report still stands.
     pub fn is_unreported(&self) -> bool {
         matches!(self, Self::Unobserved(_) | Self::Time(_))
     }
 
-    /// Whether it ended before the cluster's disruption budget was judged.
+    /// Whether the reconcile ended before the cluster's disruption budget was judged.
     pub(crate) fn is_unjudged(&self) -> bool {
         self.is_unreported() || matches!(self, Self::NamespaceLease { .. })
     }

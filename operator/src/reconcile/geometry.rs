@@ -110,7 +110,7 @@ pub(super) async fn mend_claims(
         let mended = json!({"metadata": {"uid": claim.uid(), "annotations": {GEOMETRY_ANNOTATION: asked}}});
         match api.patch(&name, &PatchParams::default(), &Patch::Merge(mended)).await {
             Ok(_) => {}
-            // It was deleted, or made again, since it was seen.
+            // The claim was deleted, or made again, since it was seen.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             Err(source) => {
                 return Err(ReconcileError::api("patch", "PersistentVolumeClaim".into(), &name, source));

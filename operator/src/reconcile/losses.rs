@@ -22,7 +22,7 @@ pub(super) const PAGE: &str = "docs/operations/kubernetes-recovery.md says what 
 /// A loss, with the id by which its node takes orders about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundLoss {
-    /// As it is reported.
+    /// The loss as it is reported.
     pub(super) loss: VolumeLoss,
     /// The volume; empty where no node reports it.
     pub(super) volume: Vec<u8>,

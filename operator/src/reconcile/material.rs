@@ -63,7 +63,7 @@ pub struct Material {
 pub struct AdminCertificate {
     /// The certificate.
     pub certificate: String,
-    /// Its key.
+    /// The certificate's key.
     pub key: SecretText,
 }
 
@@ -154,7 +154,7 @@ pub(super) fn material(
     };
     let credentials = match (&plan.made_credentials, &plan.credentials) {
         (Some(made), _) => Some(made.clone()),
-        // They are lost, and not used.
+        // The credentials are lost, and not used.
         (None, CredentialsPlan::Provided { .. }) if plan.authority != AuthorityPlan::Make => None,
         // Made though they are not used, so that a copy without them is one that lost them.
         (None, _) => Some(make_credentials(plan)?),
@@ -206,11 +206,11 @@ pub(super) struct LeafRule<'a> {
 /// A certificate of the Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LeafVerdict {
-    /// It stays, byte for byte.
+    /// The certificate stays, byte for byte.
     Holds(LeafTerm),
-    /// It is whole, and ends soon or is of a CA that signs no more.
+    /// The certificate is whole, and ends soon or is of a CA that signs no more.
     IsDue,
-    /// It is not there, or another's, or does not fit its key.
+    /// The certificate is not there, or another's, or does not fit its key.
     IsBroken,
 }
 
@@ -232,7 +232,7 @@ impl LeafTerm {
 struct NodeCertificates {
     /// By key of the Secret.
     texts: BTreeMap<String, SecretText>,
-    /// That of the one that ends first.
+    /// The term of the certificate that ends first.
     first: Option<LeafTerm>,
 }
 

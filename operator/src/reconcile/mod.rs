@@ -348,7 +348,7 @@ impl ReconcileAttempt<'_> {
             return;
         }
         match apply::apply_child(&context.client, valid, &budget, observed, &context.children).await {
-            // It changes each time that a pod goes and is healed.
+            // The budget changes each time that a pod goes and is healed.
             Ok(None | Some(ChildChange::Changed)) => {}
             Ok(Some(change)) => {
                 let reference = valid.cluster().object_ref(&());

@@ -19,7 +19,7 @@ pub(super) struct NodeMemory {
     buffer_cap: u64,
     /// The most that the indexes of all volumes take.
     index_cache: u64,
-    /// Its memory without a request, beside the two.
+    /// The memory that a node takes without a request, beside the two.
     at_rest: u64,
 }
 

@@ -25,7 +25,7 @@ use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::api::VolumeOrderKind;
-use crate::calls::{CallRoute, StoreAnswer, StoreCall, StoreCalls};
+use crate::calls::{CallTarget, StoreAnswer, StoreCall, StoreCalls};
 use crate::limits;
 use crate::mutual_tls::{connector, server_name};
 use crate::names::Names;
@@ -48,7 +48,7 @@ pub struct NodeQuestion {
 /// An order to one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeOrder {
-    /// Its kind.
+    /// Kind of the order.
     pub kind: VolumeOrderKind,
     /// The id of the volume, 16 bytes.
     pub volume: Vec<u8>,
@@ -152,8 +152,8 @@ impl TlsNodes {
     }
 
     /// The connection to a node, which is made when it is first used.
-    fn channel(&self, trust: &ClusterTrust, route: CallRoute, now: Duration) -> Result<Channel, String> {
-        let CallRoute { pod, address } = route;
+    fn channel(&self, trust: &ClusterTrust, target: CallTarget, now: Duration) -> Result<Channel, String> {
+        let CallTarget { pod, address } = target;
         let key = (trust.digest(), address.clone());
         let connector = self.connector(trust, now)?;
         let mut channels = self.channels.lock();
@@ -175,11 +175,11 @@ impl StoreCalls for TlsNodes {
     fn call(
         &self,
         trust: &Arc<ClusterTrust>,
-        route: CallRoute,
+        target: CallTarget,
         call: StoreCall,
         now: Duration,
     ) -> BoxFuture<'static, Result<StoreAnswer, String>> {
-        let (channel, cluster) = (self.channel(trust, route, now), trust.cluster());
+        let (channel, cluster) = (self.channel(trust, target, now), trust.cluster());
         Box::pin(async move { send(channel?, cluster, call).await })
     }
 }

@@ -94,7 +94,7 @@ impl ObservedCluster {
 /// An object that has a name of the cluster's and is not the cluster's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignObject {
-    /// Its kind and name.
+    /// Kind and name of the object.
     pub object: String,
     /// The StorageCluster that it is labelled with.
     pub cluster: Option<String>,
@@ -158,7 +158,7 @@ pub(super) async fn observe(
     let request_title = title(&certificate_resource(), &names.s3_certificate_request());
     sorted.extend(cluster, names, request_title, request.object, |_| false);
     let SortedObjects { children, foreign } = sorted;
-    // Their own Secrets of a cluster, whose names a person may have taken, are not read further.
+    // A Secret under one of these names may be a person's: only those among the children are read further.
     let child = |title: String| children.get(&title).map(Arc::as_ref);
     let own = |name: &str| child(title(&secret, name));
     Ok(ObservedCluster {
@@ -222,7 +222,8 @@ pub(super) async fn leftovers(
     let of_cluster = [(CLUSTER_LABEL.to_owned(), names.cluster.clone())].into();
     let mut left = Vec::new();
     for (resource, name) in former_names(names, cluster) {
-        // As a list, which a watch has: the absence of one object would be a request at each look.
+        // The objects are read as a list, which a watch has: the absence of one object would be a request at
+        // each look.
         let found = reader.list_objects(&resource, &of_cluster).await?;
         let mut same = found.iter().filter(|found| found.name_any() == name);
         let is_left = same.any(|found| owner_of(found, cluster, names) == ChildOwner::Cluster);

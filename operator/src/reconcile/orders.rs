@@ -26,16 +26,16 @@ use crate::rotation::ClusterTrust;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct AskedOrder {
     kind: VolumeOrderKind,
-    /// Its text.
+    /// Text of the order.
     text: String,
 }
 
 /// The next step with an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OrderStep<'a> {
-    /// It is handed to the node.
+    /// The order is handed to the node.
     Give(&'a FoundLoss),
-    /// It is recorded as refused.
+    /// The order is recorded as refused, in words.
     Refuse(String),
     /// The node does not answer, so nothing can be said of it.
     Wait,
@@ -46,7 +46,7 @@ enum OrderStep<'a> {
 pub(super) struct OrderOutcome {
     /// All that the status is to say.
     pub(super) records: Vec<VolumeOrderRecord>,
-    /// Those that were given or refused by this reconcile.
+    /// Orders that this reconcile gave or refused.
     pub(super) fresh: Vec<VolumeOrderRecord>,
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn follow(
             OrderStep::Give(found) => match give(source, trust, valid, found, order.kind, now).await {
                 Ok(refused) => refused,
                 Err(error) => {
-                    // It may have arrived. The same process refuses what it has done.
+                    // The order may have arrived. The same process refuses what it has done.
                     tracing::warn!(order = order.text, error, "an order about a volume is given again");
                     continue;
                 }

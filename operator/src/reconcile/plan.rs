@@ -42,7 +42,7 @@ pub enum CredentialsPlan {
 pub struct Plan {
     /// The image of the pods.
     pub image: ImageName,
-    /// When it is pulled.
+    /// When the image is pulled.
     pub pull_policy: PullPolicy,
     /// Secrets of a registry.
     pub pull_secrets: Vec<String>,

@@ -56,7 +56,7 @@ impl Recovery {
         })
     }
 
-    /// Its texts, as a Secret has them.
+    /// The values as texts, as a Secret has them.
     pub(super) fn texts(&self) -> BTreeMap<String, String> {
         let text =
             |(key, value): (&String, &Vec<u8>)| Some((key.clone(), String::from_utf8(value.clone()).ok()?));

@@ -73,14 +73,14 @@ pub(super) fn memory_remark(settings: &NodeSettings, pool: &Pool) -> Option<Rema
     Some(Remark { reason: Reason::LimitTooSmall, text })
 }
 
-/// Which pods a spread constraint counts.
+/// Pods that a spread constraint counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CountedPods {
-    /// Those of the pool.
+    /// The pods of the pool alone.
     Pool,
-    /// Those of the pool, and perhaps others.
+    /// The pods of the pool, and perhaps others.
     Others,
-    /// Not those of the pool.
+    /// None of the pool's pods.
     Foreign,
 }
 

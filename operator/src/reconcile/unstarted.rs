@@ -21,7 +21,7 @@ pub(super) async fn replace(
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let mut replaced = Vec::new();
     for pod in observed.older_pods().into_iter().filter(|pod| never_started(pod)) {
-        // One that began meanwhile has another version, and stays.
+        // A pod that began meanwhile has another version, and stays.
         let preconditions = Preconditions { uid: pod.uid(), resource_version: pod.resource_version() };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let name = pod.name_any();

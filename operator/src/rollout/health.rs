@@ -28,9 +28,9 @@ pub struct NodeHealth {
     /// Why nothing can be concluded from its answer: it gave none, is not part of a formed cluster, or of one
     /// of another shape.
     pub silent: Option<String>,
-    /// Whether it said itself that it is not part of a formed cluster.
+    /// Whether the node itself said that it is not part of a formed cluster.
     pub is_unformed: bool,
-    /// Its volumes, by ordinal.
+    /// The node's volumes, by ordinal.
     pub volumes: Vec<VolumeHealth>,
 }
 

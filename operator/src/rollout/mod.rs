@@ -1,4 +1,4 @@
-//! Which pod of a cluster may be taken away now: decided for rollouts and for disruption budgets by plain
+//! The pod of a cluster that may be taken away next: decided for rollouts and for disruption budgets by plain
 //! functions over values, without a client and without a clock.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Which erasure set each volume of each node is in: asked of the function that nodes form their topology
+//! The erasure set that each volume of each node is in: asked of the function that nodes form their topology
 //! with, with the nodes in the order of the configuration.
 
 use sherd_core::erasure::{Availability, Geometry};
@@ -75,7 +75,7 @@ impl PoolSets {
         (0..self.sets).all(|set| self.geometry.standing(self.share(node, set)) == Availability::AllWorks)
     }
 
-    /// Whether that is so for each node.
+    /// Whether each node can be lost so.
     pub fn can_lose_any(&self) -> bool {
         (0..self.nodes()).all(|node| self.can_lose(node))
     }

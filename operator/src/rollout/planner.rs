@@ -24,15 +24,15 @@ use crate::limits;
 #[expect(clippy::struct_excessive_bools, reason = "Kubernetes reports each of them by itself")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodState {
-    /// Its uid.
+    /// The pod's uid.
     pub uid: String,
     /// The revision of the template that it was made of.
     pub revision: String,
-    /// Whether it passes its readiness probe.
+    /// Whether the pod passes its readiness probe.
     pub is_ready: bool,
-    /// Whether it is on its way out.
+    /// Whether the pod is on its way out.
     pub is_terminating: bool,
-    /// Whether a container of it runs.
+    /// Whether a container of the pod runs.
     pub is_running: bool,
     /// Whether no host takes it because the one with its volumes is closed or away: its template is not at
     /// fault.
@@ -57,7 +57,7 @@ pub struct RolloutInput<'a> {
     pub names: &'a [String],
     /// The pods that are there, by ordinal.
     pub pods: &'a [Option<PodState>],
-    /// Which volume is in which set.
+    /// The erasure set of each volume.
     pub sets: &'a PoolSets,
     /// The nodes' answers.
     pub health: &'a PoolHealth,
@@ -97,29 +97,29 @@ pub enum BlockedReason {
 /// A pod that may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Eviction {
-    /// Its name.
+    /// The pod's name.
     pub pod: String,
-    /// Its uid: another pod of the name was not judged.
+    /// The pod's uid: another pod of the name was not judged.
     pub uid: String,
-    /// Whether it is deleted instead: it is ready and not healed, so that the budget, which stays closed for
-    /// every other pod, would keep it.
+    /// Whether the pod is deleted instead: it is ready and not healed, so that the budget, which stays closed
+    /// for every other pod, would keep it.
     pub is_deletion: bool,
-    /// Whether the API server has refused it for longer than the time allowed.
+    /// Whether the API server has refused the eviction for longer than the time allowed.
     pub is_overdue: bool,
 }
 
 /// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RolloutStep {
-    /// Nothing: every pod runs what is asked for.
+    /// No step: every pod runs what is asked for.
     Done,
     /// A pod is evicted.
     Evict(Eviction),
-    /// Nothing yet; the record says why.
+    /// No step yet; the record says why.
     Wait,
-    /// Nothing: the StatefulSet's controller has not seen its template yet.
+    /// No step: the StatefulSet's controller has not seen its template yet.
     Unknown,
-    /// Nothing; the record says why, and a person should look.
+    /// No step; the record says why, and a person should look.
     Blocked(BlockedReason),
 }
 
@@ -128,7 +128,7 @@ pub enum RolloutStep {
 pub enum KeptTemplate {
     /// An operator of another version built it.
     OfAnotherOperator,
-    /// It differs from the target by what others changed alone.
+    /// The template differs from the target by what others changed alone.
     Equal,
 }
 
@@ -299,7 +299,7 @@ impl<'a> PoolView<'a> {
             return None;
         }
         if !pod.is_ready && !health.takes_part(node) {
-            // One that starts may be about to take part; one that runs for long without does not.
+            // A pod that starts may be about to take part; one that runs for long without does not.
             let is_away =
                 !pod.is_running || (health.is_judged(node) && self.waited(limits::STARTING_TIME_MAX));
             return is_away.then(|| self.evict(node, "it is not ready and takes part in nothing"));
@@ -318,7 +318,7 @@ impl<'a> PoolView<'a> {
         if !pod.is_ready {
             return Some(self.evict(node, "it is not ready, and the others of its sets are healed"));
         }
-        // It may be about to heal.
+        // The node may be about to heal.
         if !self.waited(limits::STARTING_TIME_MAX) {
             return None;
         }

@@ -12,9 +12,9 @@ use crate::secret_text::SecretText;
 /// A CA that can sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyedAuthority {
-    /// Its certificate, in PEM.
+    /// The CA's certificate, in PEM.
     pub certificate: String,
-    /// Its key, in PEM.
+    /// The CA's key, in PEM.
     pub key: SecretText,
 }
 
@@ -177,8 +177,8 @@ impl AuthorityRecord {
         Ok(Self { cluster, state, request })
     }
 
-    /// Its texts, by key of the Secret. Keys that a state does not have are empty, and not left out: what a
-    /// person wrote under them would stay, and a former key is to be gone.
+    /// The record's texts, by key of the Secret. Keys that a state does not have are empty, and not left out:
+    /// what a person wrote under them would stay, and a former key is to be gone.
     pub fn texts(&self) -> BTreeMap<&'static str, String> {
         let Self { cluster, state, request } = self;
         let (current, next, said) = match state {
@@ -324,7 +324,7 @@ impl AcceptedAuthority {
 pub struct OtherAuthority {
     /// The digest of the key of its current CA.
     pub found: String,
-    /// That of the CA that the cluster runs with.
+    /// The digest of the key of the CA that the cluster runs with.
     pub known: String,
 }
 

@@ -221,7 +221,7 @@ fn the_admin_port_is_open_to_scrapers_and_to_the_addresses_that_are_configured()
     }
 }
 
-/// Its port is open where nodes listen, and nowhere else.
+/// The port of IAM is open where nodes listen, and nowhere else.
 #[test]
 fn iam_has_a_listener_and_a_service_where_it_is_enabled() {
     let ports_of = |document: Value| {

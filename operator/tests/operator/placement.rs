@@ -1,5 +1,5 @@
-//! Which hosts pods are made for, and the verdict on the loss of a zone: each number that the arithmetic
-//! gives is compared with all placements that the scheduler may choose.
+//! Hosts that pods are made for, and the verdict on the loss of a zone: each number that the arithmetic gives
+//! is compared with all placements that the scheduler may choose.
 
 use serde_json::{Value, json};
 use sherd_core::erasure::Availability;

@@ -168,7 +168,7 @@ pub fn steps(valid: &ValidBucket<'_>, uid: &str, observed: &ObservedBucket) -> V
 /// The bucket's tags with those of the specification and the mark, without those that it named before.
 pub fn wanted_tags(valid: &ValidBucket<'_>, uid: &str, tags: &Tags, named_before: &[String]) -> Tags {
     let mut wanted = tags.clone();
-    // Others may write a status: it takes no tag of root's away.
+    // A status that another client wrote must not take away a tag of root's.
     wanted.retain(|key, _| key.starts_with(ROOTS_TAGS) || !named_before.contains(key));
     wanted.extend(valid.bucket.spec.tags.clone());
     wanted.insert(BUCKET_TAG.to_owned(), mark(valid.bucket, uid));

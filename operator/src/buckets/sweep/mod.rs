@@ -33,10 +33,10 @@ pub use schedule::run;
 /// Why a cluster was not swept, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// Its nodes cannot be asked yet.
+    /// The cluster's nodes cannot be asked yet.
     #[error("{0}")]
     NotReady(String),
-    /// A request to its nodes did not succeed.
+    /// A request to the cluster's nodes did not succeed.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The API server refused, or could not be asked.
@@ -81,11 +81,11 @@ pub async fn sweep(context: &Context, cluster: &StorageCluster) -> Result<SweptU
 /// Whether a user may keep its keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UserVerdict {
-    /// It may, or nothing is known that takes them.
+    /// The keys stay: the user has a right, or nothing is known that takes it away.
     Kept,
-    /// Its namespace has no right to the cluster.
+    /// The user's namespace has no right to the cluster.
     Withdrawn,
-    /// It has no BucketUser.
+    /// The user has no BucketUser.
     Left,
 }
 

@@ -16,11 +16,11 @@ use crate::reconcile::{Context, ReconcileError};
 /// A BucketUser as a user's right depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ObjectLook {
-    /// It is there and names the cluster.
+    /// The BucketUser is there and names the cluster.
     There { uid: String },
-    /// None is there that names the cluster, or whose end this operator would carry out.
+    /// No BucketUser is there that names the cluster, or whose end this operator would carry out.
     Absent,
-    /// It may not be looked at.
+    /// The operator may not look at the BucketUser.
     Unknown,
 }
 
@@ -86,7 +86,8 @@ pub(super) async fn look(
     }
 }
 
-/// One that cannot be decoded counts as one that names the cluster.
+/// Reads uid and cluster of a BucketUser. An object that cannot be decoded counts as one that names the
+/// cluster.
 fn look_of(object: &DeserializeGuard<BucketUser>, cluster: &Names) -> ObjectLook {
     let names_cluster = object.0.as_ref().map_or(true, |user| {
         (&user.spec.cluster.name, &user.cluster_namespace()) == (&cluster.cluster, &cluster.namespace)

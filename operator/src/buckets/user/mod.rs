@@ -200,7 +200,8 @@ async fn withdraw(
 ) -> Result<NextLook, ReconcileError> {
     let (name, cluster_namespace) = (&user.spec.cluster.name, user.cluster_namespace());
     let namespace = user.namespace().unwrap_or_default();
-    // As for an object that is being deleted: the lists of namespaces keep nothing from being taken away.
+    // The cluster is found as for an object that is being deleted: the lists of namespaces keep nothing from
+    // being taken away.
     let found = cluster::find(context, name, &cluster_namespace, &namespace, true).await?;
     let FoundCluster::Usable(usable) = found else { return refuse(context, user, verdict).await };
     let suspended = async {

@@ -55,9 +55,9 @@ impl UserMark {
 /// A user that was looked for.
 #[derive(Debug)]
 pub(super) enum EnsuredUser {
-    /// It is the object's. Its keys may have been made inactive by a sweep, which found no right to them.
+    /// The user is the object's. A sweep may have made its keys inactive, because it found no right to them.
     Own { is_ended: bool },
-    /// It has this path, and is another's.
+    /// The user has this path, and is another owner's.
     Foreign(String),
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn ensure(
         found
     } else {
         iam::create_user(calls, &name, &path, &tag).await?;
-        // Another may have made one of that name meanwhile.
+        // Another client may have made a user of that name meanwhile.
         iam::user(calls, &name).await?.ok_or(CallError::Malformed("CreateUser"))?
     };
     if found.path != path {

@@ -28,13 +28,13 @@ use crate::names::FIELD_MANAGER;
 /// The change that an apply made to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChildChange {
-    /// It was not there.
+    /// The child was not there.
     Created,
     /// Another person's or program's change was undone.
     PutBack,
     /// Another object is asked for than before, or than an earlier process left.
     Changed,
-    /// It was deleted, to be made again by the next reconcile; its pods stay.
+    /// The child was deleted, to be made again by the next reconcile; its pods stay.
     Orphaned,
     /// A pod that never started was deleted.
     NeverStarted,
@@ -106,7 +106,7 @@ pub(super) async fn apply_child(
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &names.namespace, &child.resource);
     let live = observed_child(&api, valid, child, observed).await?;
     if live.as_ref().is_some_and(|live| live.metadata.deletion_timestamp.is_some()) {
-        // Its end begins the next reconcile.
+        // The end of the child begins the next reconcile.
         return Ok(None);
     }
     let (last, asked) = (applied.get(names, &child.title()), asked(child));

@@ -96,7 +96,7 @@ async fn change_class(
     of_last_class["spec"]["loadBalancerClass"] = last["loadBalancerClass"].clone();
     let mut fresh = child.clone();
     for port in fresh.object["spec"]["ports"].as_array_mut().into_iter().flatten() {
-        // It is taken, by the Service that is there.
+        // The Service that is there holds the node port.
         port.as_object_mut().and_then(|port| port.remove("nodePort"));
     }
     let dry_run = PostParams { dry_run: true, ..post_params() };

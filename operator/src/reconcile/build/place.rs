@@ -1,4 +1,4 @@
-//! Which hosts the pods of a pool run on: those that the user names, of an architecture of the image, and
+//! Hosts that the pods of a pool run on: those that the user names, of an architecture of the image, and
 //! never two pods on one host, unless the user allows it.
 
 use k8s_openapi::api::core::v1::{

@@ -138,7 +138,7 @@ fn container(parts: &ChildParts<'_>) -> Value {
     mounts.push(json!({"name": "live", "mountPath": "/etc/sherd-live", "readOnly": true}));
     mounts.extend(certificates::mounts(parts));
     mounts.push(json!({"name": "master-key", "mountPath": "/master-key", "readOnly": true}));
-    // As a folder: a mount of one file of it would not follow the Secret.
+    // The credentials are mounted as a folder: a mount of one file of it would not follow the Secret.
     mounts.push(json!({"name": "credentials", "mountPath": "/credentials", "readOnly": true}));
     mounts.extend(s3_tls::mount(parts));
     mounts.extend(s3_tls::further_mount(parts));
@@ -178,8 +178,8 @@ fn container(parts: &ChildParts<'_>) -> Value {
     container
 }
 
-/// Those of the pool, where it has any. An empty one counts as absent, as it does among the inputs of the
-/// template.
+/// The resources of the pool, where it names some, or else requests by the node's memory. Empty resources
+/// count as absent, as they do among the inputs of the template.
 fn resources(parts: &ChildParts<'_>) -> ResourceRequirements {
     let pool = parts.valid.pool();
     let is_given = |given: &&ResourceRequirements| {
@@ -199,8 +199,9 @@ fn environment(parts: &ChildParts<'_>) -> Value {
         json!({"name": "SHERD_CLUSTER_NODE", "value": "$(POD_NAME)"}),
         json!({"name": "SHERD_CLUSTER_CERT", "value": certificate}),
         json!({"name": "SHERD_CLUSTER_KEY", "value": key}),
-        // As a variable and not in the file, which a node of an older build reads, too, when its container is
-        // started again: it would refuse a key that it does not know.
+        // The master key's path is a variable and not in the file, which a node of an older build reads, too,
+        // when its container is started again: it would refuse a key of the configuration that it does not
+        // have.
         json!({"name": "SHERD_MASTER_KEY_FILE", "value": format!("/master-key/{}", names::MASTER_KEY)}),
         // A node follows its file: other credentials restart no pod.
         json!({"name": "SHERD_CREDENTIALS_FILE", "value": format!("/credentials/{}", names::NODE_CREDENTIALS)}),

@@ -17,11 +17,11 @@ use crate::reconcile::error::ReconcileError;
 pub(super) enum ClaimAnswer {
     /// The claim asks for the size.
     Taken(Box<PersistentVolumeClaim>),
-    /// It cannot, in words.
+    /// The claim cannot ask for the size, in words.
     Refused(String),
     /// The API server did not judge the request, in words.
     Unanswered(String),
-    /// It changed since it was seen, or too many were refused or not judged before it.
+    /// The claim changed since it was seen, or too many requests before it were refused or not judged.
     Later,
 }
 

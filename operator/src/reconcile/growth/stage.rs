@@ -14,7 +14,7 @@ const STORAGE: &str = "storage";
 /// The size that a specification asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct AskedSize {
-    /// As it is written.
+    /// The size as it is written.
     pub(crate) quantity: Quantity,
     bytes: u128,
 }
@@ -52,34 +52,34 @@ impl AskedSize {
 /// The change that a claim needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClaimChange {
-    /// None, or none that it can take.
+    /// No change, or none that the claim can take.
     Keep,
-    /// It asks for less than the specification, and has less.
+    /// The claim asks for less than the specification, and has less.
     Grow,
-    /// It asks for more, in vain, and has less.
+    /// The claim asks for more, in vain, and has less.
     Lower,
 }
 
 /// How far the growth of a claim is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ClaimStage {
-    /// It has the size.
+    /// The claim has the size.
     Grown,
-    /// It cannot be asked for the size, in words.
+    /// The claim cannot be asked for the size, in words.
     Refused(String),
-    /// It asks for less than the size.
+    /// The claim asks for less than the size.
     Unasked,
-    /// It asks for less, and the API server did not judge the request, in words.
+    /// The claim asks for less, and the API server did not judge the request, in words.
     Unanswered(String),
-    /// It asks for less, and cannot be asked for more before it is bound.
+    /// The claim asks for less, and cannot be asked for more before it is bound.
     Unbound,
-    /// Its disk does not have the size yet.
+    /// The claim's disk does not have the size yet.
     AtResizer,
-    /// Its disk has the size, and its filesystem does not.
+    /// The claim's disk has the size, and its filesystem does not.
     AtKubelet,
-    /// It does not get what it asks for, in Kubernetes' words.
+    /// The claim does not get what it asks for, in Kubernetes' words.
     Failed(String),
-    /// It asks for more.
+    /// The claim asks for more.
     Larger,
 }
 

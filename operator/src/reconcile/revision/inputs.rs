@@ -75,7 +75,7 @@ pub(super) fn digests(cluster: &StorageCluster, plan: &Plan, material: &Material
         certificates_digest,
         certificates: _,
         s3,
-        // It is in no pod.
+        // The certificate of an admin is in no pod.
         admin: _,
     } = material;
     let mut fixed = cluster.clone();
@@ -129,7 +129,7 @@ fn digest_of_parts(cluster: &StorageCluster, image: &str, certificates: &str, se
             document["s3FurtherCertificates"] = json!(further);
         }
     }
-    // One in which nothing is set says something, too, and is left out above.
+    // An empty security context is not the same as an absent one, and `of_pods` leaves both out.
     let given = cluster.spec.pools.first().and_then(|pool| pool.pod_security_context);
     if let Some(given) = given {
         document["podSecurityContext"] = json!(given);

@@ -65,7 +65,7 @@ pub(super) enum TemplateOrigin {
     Built,
     /// The StatefulSet had it for the same inputs, and this operator builds another one.
     Recorded,
-    /// It worked, in place of one that failed.
+    /// The template worked, and stands in for one that failed.
     LastGood,
 }
 

@@ -17,9 +17,9 @@ pub(in crate::reconcile) struct S3Look {
     pub(super) secret: String,
     /// Whether a node takes what is in it.
     pub(super) is_usable: bool,
-    /// Whether it is valid for one of the names that clients use.
+    /// Whether the certificate is valid for one of the names that clients use.
     pub(super) has_a_name: bool,
-    /// The CAs that are named in it.
+    /// The CAs that the Secret names.
     pub(super) trusted: Option<String>,
     /// When the first certificate of all ends, in seconds since the Unix epoch.
     pub(in crate::reconcile) ends_s: Option<i64>,
@@ -122,7 +122,7 @@ fn out_of_time(secret: &str, pair: &ServedPair, now_s: i64) -> Option<(Reason, S
         |second| Timestamp::from_second(second).map_or_else(|_| second.to_string(), |at| at.to_string());
     let life = facts.not_after_s.saturating_sub(facts.not_before_s);
     let warning = i64::try_from(limits::CERTIFICATE_EXPIRING.as_secs()).unwrap_or(i64::MAX);
-    // One that lives for days is renewed later.
+    // A certificate of a few days is reported later: in the last sixth of its life.
     let soon = now_s.saturating_add(warning.min(life / 6));
     let what = if now_s < facts.not_before_s {
         format!("begins at {}", date(facts.not_before_s))

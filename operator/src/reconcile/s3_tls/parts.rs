@@ -22,7 +22,7 @@ pub enum S3Serving {
 pub struct S3KeyPair {
     /// The certificate.
     pub certificate: String,
-    /// Its key.
+    /// The certificate's key.
     pub key: SecretText,
 }
 

@@ -30,7 +30,7 @@ pub(super) fn verdict(
         return (FALSE, Reason::NotNeeded, "no claim is to grow".to_owned());
     };
     let status = match reason {
-        // It ends when claims have the size, or the specification asks for the former one.
+        // The condition ends when claims have the size, or the specification asks for the former one.
         Reason::Resizing | Reason::ResizeRefused | Reason::ResizeFailed => TRUE,
         Reason::Waiting => UNKNOWN,
         _ => FALSE,

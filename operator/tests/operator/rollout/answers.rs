@@ -162,7 +162,7 @@ fn a_pod_of_an_older_template_that_takes_part_in_nothing_goes_first_and_at_once(
         volume.is_open = false;
         volume.healed = false;
     });
-    // Others are not healed either: it still costs nothing.
+    // The volumes of another node are not healed either: the eviction still costs nothing.
     pool.all_say(0, |volume| volume.healed = false);
     pool.evicts(1);
     pool.record = RolloutStatus::default();

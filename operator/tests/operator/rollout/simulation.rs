@@ -138,7 +138,7 @@ impl World {
                     }
                     Phase::Ending(left) => pod.phase = Phase::Ending(left - 1),
                     Phase::Serving if dies => pod.phase = Phase::Ending(1),
-                    // Its node serves, and never heals.
+                    // The node of a sick template serves, and never heals.
                     Phase::Serving if pod.revision.starts_with("sick") => {}
                     Phase::Serving => node.heals = node.heals.saturating_sub(1),
                 },
@@ -366,7 +366,8 @@ fn a_template_that_never_comes_up_takes_one_pod_and_is_put_back_until_the_specif
     }
 }
 
-/// Its pods are ready, so neither their readiness nor the closed budget brings the mended template to them.
+/// Pods of the template are ready, so neither their readiness nor the closed budget brings the mended
+/// template to them.
 #[test]
 fn a_template_with_which_no_node_heals_takes_one_pod_and_is_put_back() {
     for (nodes, volumes) in POOLS {

@@ -116,7 +116,7 @@ async fn a_lost_cluster_forms_again_by_an_order_that_holds_once() {
     assert!(!says_formed(&world.server));
     says(&status, ConditionType::Ready, "False", "DataLost");
     assert!(message(&status, ConditionType::Ready).contains("form cluster"), "{:?}", status.conditions);
-    // They have taken it, and form.
+    // The nodes have taken the order, and form.
     forms(&world, &empty(false));
     for _ in 0..2 {
         let status = world.look().await;
@@ -152,7 +152,7 @@ async fn a_node_that_does_not_answer_may_hold_the_cluster() {
     assert_eq!(status.form_empty_order, None);
     let words = message(&status, ConditionType::Ready);
     assert!(words.contains("bring back pods demo-pool-0-2"), "{words}");
-    // One that is there and waits for the others may hold it, too.
+    // A node that is there and waits for the others may hold the cluster, too.
     world.nodes.forming.lock().insert("demo-pool-0-2".to_owned(), empty(false));
     let status = world.look().await;
     assert_eq!(status.form_empty_order, None);
@@ -178,7 +178,8 @@ async fn a_storage_cluster_that_is_made_again_is_another_one_only_without_claims
     world.look().await;
     assert!(says_formed(&world.server), "a claim is left");
 
-    // It goes with its pod. The garbage collector may not have removed the ConfigMap of the former one yet.
+    // The last claim goes with its pod. The garbage collector may not have removed the ConfigMap of the
+    // former cluster yet.
     let mut going = world.server.get(&claim(0)).expect("there");
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     world.server.put(&claim(0), going);

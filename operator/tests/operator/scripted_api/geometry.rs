@@ -22,7 +22,7 @@ async fn a_cluster_over_claims_of_another_geometry_makes_no_pod() {
     step(&server).await.expect("reconciled");
     pods_come_up(&server);
     step(&server).await.expect("reconciled");
-    // It has formed now, and its claims say of what.
+    // The cluster has formed now, and its claims say of what.
     step(&server).await.expect("reconciled");
     let said = "nodes=1,volumesPerNode=1,setSize=1,parity=0";
     assert_eq!(server.get(CLAIM).expect("there")["metadata"]["annotations"]["sherd.dev/geometry"], said);

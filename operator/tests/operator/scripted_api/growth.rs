@@ -96,7 +96,7 @@ async fn raised_storage_grows_each_claim_and_keeps_the_pods() {
     assert_ne!(world.server.get(STATEFUL_SET).expect("made")["metadata"]["uid"], set);
     world.controller(true);
 
-    // One at the resizer, one at the kubelet of a pod that does not run, one done.
+    // The claims: one at the resizer, one at the kubelet of a pod that does not run, one done.
     change_claim(&world.server, "demo-pool-0-1", |claim| {
         claim["status"]["conditions"] = json!([{"type": "FileSystemResizePending", "status": "True"}]);
     });
@@ -252,7 +252,7 @@ async fn refused_claims_are_asked_for_a_few_at_a_time() {
     assert_eq!(asked.count(), 4);
 }
 
-/// It holds up the template, and neither other claims nor a rollout.
+/// The failed request holds up the template, and neither other claims nor a rollout.
 #[tokio::test]
 async fn a_request_that_fails_on_its_way_is_tried_again() {
     for (method, path, left) in [
@@ -416,7 +416,7 @@ async fn a_growth_that_is_cut_at_any_request_is_gone_on_with() {
     }
 }
 
-/// Others raised a claim further; one is on its way out; one is not bound.
+/// The claims: one that another client raised further, one that is not bound, one that grows.
 #[tokio::test]
 async fn claims_that_are_larger_or_not_bound_are_left_alone_and_named() {
     let world = a_world().await;

@@ -17,7 +17,7 @@ pub(super) struct LosingNodes {
     orders: Arc<Mutex<Vec<(String, NodeOrder)>>>,
     /// How far those nodes are that are not part of a formed cluster, by pod.
     pub(super) forming: Arc<Mutex<BTreeMap<String, Formation>>>,
-    /// Their answer to orders; empty where they follow them.
+    /// The nodes' answer to orders, in words; empty where they follow them.
     refusal: Arc<Mutex<String>>,
 }
 

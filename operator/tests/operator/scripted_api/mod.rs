@@ -307,7 +307,7 @@ async fn a_master_key_comes_back_as_it_was_and_is_never_replaced() {
     server.put(MASTER_KEY, edited.clone());
     step(&server).await.expect("reconciled");
     assert_eq!(server.get(MASTER_KEY).expect("put back")["data"], made);
-    // One that a person brought before is kept, and one that is malformed is named.
+    // A key that a person brought before is kept, and one that is malformed is named.
     for path in [RECOVERY, MASTER_KEY] {
         server.delete(path);
     }

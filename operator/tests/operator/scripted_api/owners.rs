@@ -57,7 +57,7 @@ async fn a_namespace_is_worked_on_by_one_installation() {
     assert!(server.get(&config).is_some());
 }
 
-/// Its clusters may all wait after failures, for longer than the lease lasts.
+/// An installation's clusters may all wait after failures, for longer than the lease lasts.
 #[tokio::test(start_paused = true)]
 async fn an_installation_keeps_its_namespace_while_nothing_happens_in_it() {
     let server = a_cluster();

@@ -120,7 +120,7 @@ async fn a_cluster_that_follows_its_operator_is_rolled() {
     change_spec(&world.server, |spec| spec["upgrade"] = json!({"followOperator": true}));
     assert_eq!(rolls(&mut world).await, names().len());
     assert_eq!(grace(&world), json!(90));
-    // Its template is the recorded one then.
+    // The template that this operator builds is the recorded one then.
     change_spec(&world.server, |spec| spec["upgrade"] = json!({}));
     assert_eq!(rolls(&mut world).await, 0);
     let status = world.look().await.expect("reconciled");

@@ -318,7 +318,7 @@ async fn a_drain_and_a_rollout_take_one_pod_together() {
     drained["status"]["conditions"][0]["status"] = json!("False");
     world.server.put(&path("demo-pool-0-0"), drained);
     world.look().await.expect("reconciled");
-    // It is the one that is not ready that goes: it is of the older template, and the others are whole.
+    // The pod that goes is the one that is not ready: its template is older, and the others are whole.
     assert_eq!(world.absent(), ["demo-pool-0-0"]);
     world.look().await.expect("reconciled");
     assert_eq!(world.absent(), ["demo-pool-0-0"]);

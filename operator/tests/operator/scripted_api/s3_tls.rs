@@ -338,7 +338,7 @@ async fn a_certificate_without_a_name_of_s3_is_not_rolled_out() {
         let kept = serves.map_or("in clear text".to_owned(), |secret| format!("Secret {secret}"));
         assert!(words.contains("not valid for demo-s3.storage.svc") && words.contains(&kept), "{words}");
         assert_eq!(server.get(STATEFUL_SET), before);
-        // One that has a name, though not all, is what a public authority signs.
+        // A certificate with one of the names, though not all, is what a public authority signs.
         change_spec(&server, |spec| spec["tls"]["extraNames"] = json!(["s3.example"]));
         server.put(MINE, a_certificate_for("s3.example"));
         let status = step(&server).await.expect("reconciled");

@@ -24,7 +24,7 @@ pub(crate) enum Fault {
     Broken,
     /// With the status code 500 and these words.
     Worded(String),
-    /// It is carried out at once, and the answer comes after this time.
+    /// The request is carried out at once, and the answer comes after this time.
     Late(Duration),
 }
 

@@ -291,16 +291,16 @@ async fn a_secret_of_before_the_switch_takes_nothing_back() {
             served.server.put(path, secret.clone());
         }
     };
-    // It has the key of the new CA, and goes on with it.
+    // The Secret has the key of the new CA: the operator goes on with it.
     put(&introducing);
     let status = served.reconcile().await;
     says(&status, ConditionType::CertificatesReady, "True", "SwitchingAuthority");
     assert_eq!(served.text(AUTHORITY, "ca.key"), switched);
-    // It has not: the copy has.
+    // The Secret has no key of the new CA, and the copy has.
     served.server.put(AUTHORITY, steady[0].clone());
     served.reconcile().await;
     assert_eq!(served.text(AUTHORITY, "ca.key"), switched);
-    // Nothing has.
+    // Neither has the key of the new CA.
     put(&steady);
     let status = served.reconcile().await;
     says(&status, ConditionType::CertificatesReady, "False", "AuthorityChanged");

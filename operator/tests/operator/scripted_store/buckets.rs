@@ -123,7 +123,7 @@ async fn a_part_that_is_no_longer_named_is_undone() {
     says(&server, PHOTOS, AccessCondition::PolicyApplied, "True", "NotNeeded");
 }
 
-/// Others may write a status.
+/// The status of a Bucket may be written by other clients.
 #[tokio::test]
 async fn a_status_takes_no_tag_of_roots_away() {
     let (server, store) = a_serving_cluster();
@@ -233,7 +233,7 @@ async fn of_two_objects_for_one_bucket_the_marked_one_has_it() {
     step(&server, &store, TEAMS).await.expect("reported");
     let message = says(&server, TEAMS, READY, "False", "BucketTaken");
     assert_eq!(message, "bucket photos is another namespace's", "a tenant learns no name of another");
-    // Its deletion does not touch the bucket.
+    // The deletion of the second Bucket does not touch the bucket.
     change(&server, TEAMS, |object| object["spec"]["reclaimPolicy"] = json!("Delete"));
     step(&server, &store, TEAMS).await.expect("reported");
     begin_deletion(&server, TEAMS);

@@ -1,5 +1,5 @@
-//! Which installation works on an object: that with the lease of the cluster's namespace, and no lease that a
-//! tenant may write.
+//! The installation that works on an object: the one with the lease of the cluster's namespace, and no lease
+//! that a tenant may write.
 
 use http::Method;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Which keys stay, go and are made, as a table.
+//! Keys that stay, go and are made, as a table.
 
 use std::time::Duration;
 

@@ -212,7 +212,7 @@ async fn what_a_document_denies_is_denied_while_rights_of_before_are_in_force() 
     assert!(policy(&store, "policy").is_some());
 }
 
-/// Of one name there is one policy in the account, of any path.
+/// A policy's name is unique in the account, of any path.
 #[tokio::test]
 async fn a_policy_of_another_with_the_name_of_rights_is_named() {
     let (server, store) = a_user();
@@ -442,7 +442,7 @@ async fn a_document_goes_no_further_than_the_buckets() {
         says(&server, APP, POLICY, "True", "AsAsked");
         let mut bound = document.clone();
         if document["Statement"]["Effect"] == "Allow" {
-            // It ends with the bucket, as the right does.
+            // The policy ends with the bucket, as the right does.
             bound["Statement"]["Condition"] =
                 json!({"StringEquals": {"s3:BucketTag/sherd.dev/bucket": ["team/photos/team-0"]}});
         }

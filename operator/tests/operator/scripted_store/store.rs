@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sherd_operator::calls::xml::{self, branch, leaf};
-use sherd_operator::calls::{CallRoute, StoreAnswer, StoreCall, StoreCalls};
+use sherd_operator::calls::{CallTarget, StoreAnswer, StoreCall, StoreCalls};
 use sherd_operator::rotation::ClusterTrust;
 use sherd_policy::{ACCOUNT, Policy, PolicyForm};
 use sherd_proto::convert::http_call::HttpService;
@@ -41,9 +41,9 @@ pub(crate) struct ScriptedUser {
 pub(crate) enum StoreFault {
     /// With this status, code and message.
     Refused(u16, &'static str, &'static str),
-    /// It is carried out, and the answer is lost.
+    /// The request is carried out, and the answer is lost.
     Lost,
-    /// It is not carried out.
+    /// The request is not carried out, and not answered.
     Silent,
 }
 
@@ -110,11 +110,11 @@ impl StoreCalls for ScriptedStore {
     fn call(
         &self,
         _: &Arc<ClusterTrust>,
-        route: CallRoute,
+        target: CallTarget,
         call: StoreCall,
         _: Duration,
     ) -> BoxFuture<'static, Result<StoreAnswer, String>> {
-        assert!(route.address.ends_with(".demo-nodes.storage.svc:9100"), "{route:?}");
+        assert!(target.address.ends_with(".demo-nodes.storage.svc:9100"), "{target:?}");
         let mut state = self.state.lock();
         let form = form(&call);
         let name = match call.service {

@@ -214,7 +214,7 @@ async fn a_user_that_is_made_while_the_sweep_runs_keeps_its_key() {
     assert_eq!(store.take_changes(), Vec::<String>::new());
 }
 
-/// Its reconcile may not have come that far, or may not for a long time.
+/// The reconcile of the new object may not have come that far, or may not for a long time.
 #[tokio::test]
 async fn an_object_that_is_made_again_ends_the_right_of_the_one_before() {
     let (server, store) = a_working_user().await;

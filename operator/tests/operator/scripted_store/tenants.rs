@@ -15,7 +15,8 @@ async fn step_bucket(server: &ApiServer, store: &ScriptedStore) {
     reconcile(&context(server, store), &bucket).await.expect("reconciled");
 }
 
-/// Its objects are of the same names, and the Kubernetes cluster took the former ones away.
+/// The objects of the new namespace have the same names, and the Kubernetes cluster took the former ones
+/// away.
 fn made_again(server: &ApiServer) {
     for path in [APP, PHOTOS, "/api/v1/namespaces/team/secrets/app"] {
         if server.get(path).is_some() {

@@ -126,7 +126,7 @@ async fn a_user_is_suspended_and_its_keys_work_again_afterwards() {
     assert_eq!(look, NextLook::After(Duration::from_mins(5)));
     says(&server, APP, READY, "False", "Suspended");
     says(&server, APP, KEY, "False", "Suspended");
-    // One that is made by hand is not active for long, and no other takes its place.
+    // A key that is made by hand is not active for long, and no other takes its place.
     store.state.lock().users.get_mut("team.app").expect("there").keys[0].1 = true;
     step(&server, &store).await.expect("reconciled");
     assert_eq!((active(), keys(&store)), (0, before.0.clone()));
@@ -214,7 +214,7 @@ async fn rights_of_a_broken_specification_are_judged_again_and_its_keys_stay() {
     says(&server, APP, READY, "False", "SpecInvalid");
     assert_eq!(store.rights("team.app"), Vec::<String>::new());
     assert_eq!(working_key(&server, &store), key);
-    // Of one that was never right nothing is made.
+    // Nothing is made of a BucketUser that was never valid.
     let (server, store) = a_user();
     change(&server, APP, |user| user["spec"]["rotation"] = json!({"overlap": "31days"}));
     step(&server, &store).await.expect("reported");

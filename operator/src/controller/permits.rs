@@ -8,17 +8,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits;
 
-/// Places of reconciles, by kind, so that clusters whose nodes answer slowly hold up no Bucket.
+/// Permits of reconciles, by kind, so that clusters whose nodes answer slowly hold up no Bucket.
 #[derive(Default)]
-pub(super) struct Places(Mutex<HashMap<&'static str, Arc<Semaphore>>>);
+pub(super) struct ReconcilePermits(Mutex<HashMap<&'static str, Arc<Semaphore>>>);
 
-impl Places {
-    /// A place, once one is free. It is given back when it is dropped.
+impl ReconcilePermits {
+    /// A permit, once one is free. It is given back when it is dropped.
     pub(super) async fn take(&self, kind: &'static str) -> Option<OwnedSemaphorePermit> {
         let new = || Arc::new(Semaphore::new(limits::RECONCILES_MAX.into()));
-        let places = Arc::clone(self.0.lock().entry(kind).or_insert_with(new));
-        // Nothing closes them.
-        places.acquire_owned().await.ok()
+        let permits = Arc::clone(self.0.lock().entry(kind).or_insert_with(new));
+        // The semaphores are never closed.
+        permits.acquire_owned().await.ok()
     }
 }
 
@@ -30,14 +30,14 @@ mod tests {
 
     #[tokio::test]
     async fn reconciles_of_one_kind_are_bounded_and_those_of_another_go_on() {
-        let places = Places::default();
+        let permits = ReconcilePermits::default();
         let mut taken = Vec::new();
         for _ in 0..limits::RECONCILES_MAX {
-            taken.push(places.take("bucket").now_or_never().flatten().expect("a free place"));
+            taken.push(permits.take("bucket").now_or_never().flatten().expect("a free permit"));
         }
-        let mut next = Box::pin(places.take("bucket"));
+        let mut next = Box::pin(permits.take("bucket"));
         assert!(next.as_mut().now_or_never().is_none());
-        assert!(places.take("cluster").now_or_never().flatten().is_some());
+        assert!(permits.take("cluster").now_or_never().flatten().is_some());
         drop(taken.pop());
         assert!(next.now_or_never().flatten().is_some());
     }
