@@ -18,7 +18,7 @@ pub(crate) const KEY_ID_CHARS_MIN: usize = 16;
 pub(crate) const KEY_ID_CHARS_MAX: usize = 128;
 /// Proven requests that are worked on at one time: each has a body in memory, 32 MiB together.
 pub(crate) const REQUESTS_MAX: usize = 64;
-/// Bytes of a short body: all calls but those that give long policies.
+/// Bytes of a short body: all requests but those that give long policies.
 pub(crate) const SHORT_BODY_BYTES_MAX: u64 = 64 << 10;
 /// Connections that requests which are not proven hold at one time, while more of them arrive.
 pub const UNPROVEN_MAX: usize =
@@ -29,8 +29,8 @@ pub(crate) const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pace of a body that is not proven yet: slower than any link that tools are used over.
 pub(crate) const BODY_BYTES_PER_SECOND: u64 = 64 << 10;
-/// Users, groups and managed policies of an account of AWS, as the summary of the account gives them. No call
-/// is refused by these three.
+/// Users, groups and managed policies of an account of AWS, as the summary of the account gives them. No
+/// request is refused by these three.
 pub(crate) const USERS_QUOTA: usize = 5_000;
 /// See [`USERS_QUOTA`].
 pub(crate) const GROUPS_QUOTA: usize = 300;

@@ -14,12 +14,12 @@ use super::fault::Fault;
 use super::form::Form;
 use super::limits::{ENTRIES_MAX, ENTRIES_USUAL, KEY_ID_CHARS_MAX, KEY_ID_CHARS_MIN, PARAMETERS_MAX};
 
-/// One call of an action, whose caller may make it.
+/// One request of an action, whose caller may make it.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct ActionRequest {
     /// Where the entities are.
     pub(crate) iam: Iam,
-    /// The call's parameters.
+    /// The request's parameters.
     pub(crate) form: Form,
     /// The caller, and where and when its request came from there.
     pub(crate) origin: OriginFacts,
@@ -38,7 +38,7 @@ pub(crate) struct PageRequest {
     pub(crate) entries: usize,
 }
 
-impl Call {
+impl ActionRequest {
     /// A parameter that must be there.
     pub(crate) fn required(&self, name: &str) -> Result<&str, Fault> {
         match self.form.get(name) {

@@ -36,7 +36,7 @@ use super::fault::Fault;
 use super::form::{BadForm, Form};
 use super::intake::{BodyIntake, TakenBody, collect};
 use super::limits::{REQUESTS_MAX, TURN_WAIT_MAX};
-use super::request::Call;
+use super::request::ActionRequest;
 
 /// The inputs of the query API.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl Inner {
             Proof::Signature => {
                 let from = Source::of(&head.extensions).address;
                 let checked = self.verifier.check_head(head).await?;
-                // The body's place in the intake ends when the call has a turn.
+                // The body's place in the intake ends when the request has a turn.
                 let TakenBody { bytes, place: _place } = self.intake.take(from, body).await?;
                 let caller = self.verifier.verify_body(&checked, &bytes).await?;
                 let Ok(Ok(turn)) = timeout(TURN_WAIT_MAX, self.turns.acquire()).await else {
@@ -226,7 +226,7 @@ impl Inner {
         }
         let user_agent =
             head.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-        let call = Call {
+        let request = ActionRequest {
             iam: self.iam.clone(),
             root: self.root.clone(),
             form,
@@ -238,9 +238,9 @@ impl Inner {
                 region: None,
             },
         };
-        authorize::check(&call, action.permission, action.subject).await?;
-        let caller = format!("{} {}", call.own_arn(), call.origin.caller.access_key());
-        let result = (action.run)(call).await?;
+        authorize::check(&request, action.permission, action.subject).await?;
+        let caller = format!("{} {}", request.own_arn(), request.origin.caller.access_key());
+        let result = (action.run)(request).await?;
         Ok((action, caller.trim_end().to_owned(), result))
     }
 }

@@ -10,15 +10,15 @@ use sherd_policy::ACCOUNT;
 use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::limits::{GROUPS_QUOTA, POLICIES_QUOTA, USERS_QUOTA};
-use super::super::request::Call;
+use super::super::request::ActionRequest;
 
-pub(super) async fn summary(call: &Call) -> Result<Elements, Fault> {
+pub(super) async fn summary(request: &ActionRequest) -> Result<Elements, Fault> {
     let entries = [
-        ("Users", call.iam.entity_count(EntityKind::User).await?),
+        ("Users", request.iam.entity_count(EntityKind::User).await?),
         ("UsersQuota", USERS_QUOTA),
-        ("Groups", call.iam.entity_count(EntityKind::Group).await?),
+        ("Groups", request.iam.entity_count(EntityKind::Group).await?),
         ("GroupsQuota", GROUPS_QUOTA),
-        ("Policies", call.iam.entity_count(EntityKind::Policy).await?),
+        ("Policies", request.iam.entity_count(EntityKind::Policy).await?),
         ("PoliciesQuota", POLICIES_QUOTA),
         ("Roles", 0),
         ("RolesQuota", 0),
@@ -53,8 +53,8 @@ pub(super) async fn summary(call: &Call) -> Result<Elements, Fault> {
     Ok(result)
 }
 
-pub(super) async fn caller_identity(call: &Call) -> Result<Elements, Fault> {
+pub(super) async fn caller_identity(request: &ActionRequest) -> Result<Elements, Fault> {
     let mut result = Elements::default();
-    result.text("Arn", call.own_arn()).text("UserId", call.own_id()).text("Account", ACCOUNT);
+    result.text("Arn", request.own_arn()).text("UserId", request.own_id()).text("Account", ACCOUNT);
     Ok(result)
 }

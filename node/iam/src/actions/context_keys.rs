@@ -4,26 +4,26 @@ use std::collections::BTreeSet;
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
-use super::super::request::Call;
+use super::super::request::ActionRequest;
 use super::super::simulation::given_policies;
 use super::simulate::source;
 
-pub(super) async fn of_principal(call: &Call) -> Result<Elements, Fault> {
-    let principal = source(call).await?;
+pub(super) async fn of_principal(request: &ActionRequest) -> Result<Elements, Fault> {
+    let principal = source(request).await?;
     let keys = principal.policies.iter().flat_map(|found| found.policy.context_keys());
-    names(call, keys.collect())
+    names(request, keys.collect())
 }
 
-pub(super) async fn of_custom(call: &Call) -> Result<Elements, Fault> {
-    if call.form.members("PolicyInputList") == 0 {
+pub(super) async fn of_custom(request: &ActionRequest) -> Result<Elements, Fault> {
+    if request.form.members("PolicyInputList") == 0 {
         return Err(Fault::missing("PolicyInputList"));
     }
-    names(call, BTreeSet::new())
+    names(request, BTreeSet::new())
 }
 
-/// The keys, with those of the policies that the call gives.
-fn names(call: &Call, mut keys: BTreeSet<String>) -> Result<Elements, Fault> {
-    keys.extend(given_policies(call)?.iter().flat_map(|policy| policy.context_keys()));
+/// The keys, with those of the policies that the request gives.
+fn names(request: &ActionRequest, mut keys: BTreeSet<String>) -> Result<Elements, Fault> {
+    keys.extend(given_policies(request)?.iter().flat_map(|policy| policy.context_keys()));
     let mut result = Elements::default();
     result.within("ContextKeyNames", |names| {
         for key in &keys {

@@ -14,7 +14,7 @@ use sherd_store::iam::{IamError, Page, SearchPlace, aws_policies};
 use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::limits::{DETAILS_BYTES, DETAILS_READ};
-use super::super::request::Call;
+use super::super::request::ActionRequest;
 use super::page::end_page;
 use super::{groups, managed, users, versions};
 
@@ -31,7 +31,7 @@ const OTHER_FILTERS: [&str; 2] = ["Role", AWS.0];
 
 /// One answer while it is made.
 struct DetailsPage<'a> {
-    call: &'a Call,
+    request: &'a ActionRequest,
     place: SearchPlace,
     /// Entities that it may still have.
     room: usize,
@@ -45,12 +45,12 @@ struct DetailsPage<'a> {
     attachments: Option<HashMap<EntityId, usize>>,
 }
 
-pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
-    let (filters, page) = (filters(call)?, call.page()?);
+pub(super) async fn get(request: &ActionRequest) -> Result<Elements, Fault> {
+    let (filters, page) = (filters(request)?, request.page()?);
     let begin = page.marker.as_deref().map(position).transpose()?;
-    let place = call.iam.search_place().await?;
+    let place = request.iam.search_place().await?;
     let mut details = DetailsPage {
-        call,
+        request,
         place,
         room: page.entries,
         bytes: 0,
@@ -88,8 +88,8 @@ pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
 }
 
 /// The kinds that `Filter` names; empty for all.
-fn filters(call: &Call) -> Result<Vec<String>, Fault> {
-    let filters = call.texts("Filter")?;
+fn filters(request: &ActionRequest) -> Result<Vec<String>, Fault> {
+    let filters = request.texts("Filter")?;
     let known: Vec<&str> = KINDS.iter().map(|(_, filter, _)| *filter).chain(OTHER_FILTERS).collect();
     match filters.iter().find(|given| !known.contains(&given.as_str())) {
         Some(given) => {
@@ -130,7 +130,7 @@ impl DetailsPage<'_> {
             if self.is_full() {
                 return Ok(Some(behind.unwrap_or_default()));
             }
-            let (iam, max) = (&self.call.iam, self.room.min(DETAILS_READ));
+            let (iam, max) = (&self.request.iam, self.room.min(DETAILS_READ));
             let next = match kind {
                 EntityKind::User => {
                     let page = iam.list_users("/", behind.as_deref(), max).await?;
@@ -175,7 +175,7 @@ impl DetailsPage<'_> {
     /// To how many users and groups each policy is attached; read once for a page.
     async fn attachments(&mut self) -> Result<&HashMap<EntityId, usize>, Fault> {
         if self.attachments.is_none() {
-            self.attachments = Some(managed::attachments(&self.call.iam, &self.place).await?);
+            self.attachments = Some(managed::attachments(&self.request.iam, &self.place).await?);
         }
         Ok(self.attachments.get_or_insert_default())
     }
@@ -212,7 +212,7 @@ impl DetailsPage<'_> {
             if self.arns.contains_key(&named.id) {
                 continue;
             }
-            let arn = match self.call.iam.policy(named.home.as_str()).await {
+            let arn = match self.request.iam.policy(named.home.as_str()).await {
                 Ok(policy) => (policy.id == named.id).then(|| policy.arn()),
                 Err(IamError::NoSuchEntity(_)) => None,
                 Err(error) => return Err(error.into()),
@@ -226,7 +226,7 @@ impl DetailsPage<'_> {
     async fn learn_group_names(&mut self, groups: impl Iterator<Item = &EntityRef>) -> Result<(), Fault> {
         for named in groups {
             if !self.group_names.contains_key(&named.id) {
-                let name = self.call.iam.group_of(named).await?.map(|group| group.name);
+                let name = self.request.iam.group_of(named).await?.map(|group| group.name);
                 self.group_names.insert(named.id.clone(), name);
             }
         }

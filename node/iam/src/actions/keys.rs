@@ -7,7 +7,7 @@ use sherd_store::iam::{GivenKey, GivenKeyState, UserKeys};
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
-use super::super::request::Call;
+use super::super::request::ActionRequest;
 use super::page::{cut_page, end_page};
 
 /// The parameter of UpdateAccessKey, of this server alone, by which requests of the key that are under way
@@ -26,9 +26,9 @@ fn write(key: &mut Elements, user_name: &str, (record, status): (&KeyRecord, Key
     key.text("Status", status_word(status)).time("CreateDate", record.created_ms);
 }
 
-pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
-    let user = call.user_name()?;
-    let made = call.iam.create_access_key(user, Some(call.signer())).await?;
+pub(super) async fn create(request: &ActionRequest) -> Result<Elements, Fault> {
+    let user = request.user_name()?;
+    let made = request.iam.create_access_key(user, Some(request.signer())).await?;
     let mut result = Elements::default();
     result.within("AccessKey", |key| {
         write(key, &made.user_name, (&made.key, KeyStatus::Active));
@@ -37,9 +37,9 @@ pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
     Ok(result)
 }
 
-pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
-    let (name, page) = (call.user_name()?, call.page()?);
-    let UserKeys { user_name, keys } = call.iam.access_keys(name).await?;
+pub(super) async fn list(request: &ActionRequest) -> Result<Elements, Fault> {
+    let (name, page) = (request.user_name()?, request.page()?);
+    let UserKeys { user_name, keys } = request.iam.access_keys(name).await?;
     let (keys, next) = cut_page(&page, keys, |(key, _)| key.id.as_str());
     let mut result = Elements::default();
     result.list("AccessKeyMetadata", &keys, |key, (record, status)| {
@@ -52,17 +52,17 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
 /// Gives a user a key of another store, by its id and secret, or with `DryRun=true` looks whether it could.
 /// `State` is what was there before: `Free`, the status of the key that the user has, or `OtherSecret`, which
 /// the given one replaces in one step with `Replace=true`.
-pub(super) async fn import(call: &Call) -> Result<Elements, Fault> {
-    let (user, id) = (call.required("UserName")?, call.required("AccessKeyId")?);
-    let mut key = GivenKey::parse(id, call.required("SecretAccessKey")?, status(call)?)?;
-    key.replaces = call.form.get("Replace") == Some("true");
-    if call.root.get(id).is_some() {
+pub(super) async fn import(request: &ActionRequest) -> Result<Elements, Fault> {
+    let (user, id) = (request.required("UserName")?, request.required("AccessKeyId")?);
+    let mut key = GivenKey::parse(id, request.required("SecretAccessKey")?, status(request)?)?;
+    key.replaces = request.form.get("Replace") == Some("true");
+    if request.root.get(id).is_some() {
         let message = format!("The Access Key with id {id} is one of root.");
         return Err(Fault::new("EntityAlreadyExists", StatusCode::CONFLICT, message));
     }
-    let state = match call.form.get("DryRun") {
-        Some("true") => key.find(&call.iam, user).await?,
-        _ => key.give(&call.iam, user).await?,
+    let state = match request.form.get("DryRun") {
+        Some("true") => key.find(&request.iam, user).await?,
+        _ => key.give(&request.iam, user).await?,
     };
     let mut result = Elements::default();
     result.text(
@@ -77,8 +77,8 @@ pub(super) async fn import(call: &Call) -> Result<Elements, Fault> {
 }
 
 /// The status that is given.
-fn status(call: &Call) -> Result<KeyStatus, Fault> {
-    match call.required("Status")? {
+fn status(request: &ActionRequest) -> Result<KeyStatus, Fault> {
+    match request.required("Status")? {
         "Active" => Ok(KeyStatus::Active),
         "Inactive" => Ok(KeyStatus::Inactive),
         given => {
@@ -88,13 +88,13 @@ fn status(call: &Call) -> Result<KeyStatus, Fault> {
     }
 }
 
-pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
-    let status = status(call)?;
-    let (user, key) = (call.user_name()?, call.access_key_id()?);
-    call.iam.set_key_status(user, key, status, Some(call.signer())).await?;
+pub(super) async fn update(request: &ActionRequest) -> Result<Elements, Fault> {
+    let status = status(request)?;
+    let (user, key) = (request.user_name()?, request.access_key_id()?);
+    request.iam.set_key_status(user, key, status, Some(request.signer())).await?;
     let mut result = Elements::default();
-    if status == KeyStatus::Inactive && call.form.get(END_REQUESTS) == Some("true") {
-        let unconfirmed = call.iam.end_requests(user, key).await?;
+    if status == KeyStatus::Inactive && request.form.get(END_REQUESTS) == Some("true") {
+        let unconfirmed = request.iam.end_requests(user, key).await?;
         result.within("UnconfirmedNodes", |nodes| {
             for node in &unconfirmed {
                 nodes.text("member", node);
@@ -104,13 +104,13 @@ pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
     Ok(result)
 }
 
-pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
-    call.iam.delete_access_key(call.user_name()?, call.access_key_id()?).await?;
+pub(super) async fn delete(request: &ActionRequest) -> Result<Elements, Fault> {
+    request.iam.delete_access_key(request.user_name()?, request.access_key_id()?).await?;
     Ok(Elements::default())
 }
 
-pub(super) async fn last_used(call: &Call) -> Result<Elements, Fault> {
-    let owner = call.iam.key_owner(call.access_key_id()?).await?;
+pub(super) async fn last_used(request: &ActionRequest) -> Result<Elements, Fault> {
+    let owner = request.iam.key_owner(request.access_key_id()?).await?;
     let mut result = Elements::default();
     result.text("UserName", &owner.user_name).within("AccessKeyLastUsed", |used| match &owner.last_use {
         Some(last) => {

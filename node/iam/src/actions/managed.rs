@@ -10,25 +10,26 @@ use sherd_store::iam::{Iam, NewPolicy, SearchPlace, aws_policies};
 use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::limits::COUNTED_PAGE;
-use super::super::request::{Call, PageRequest, no_such_policy};
+use super::super::request::{ActionRequest, PageRequest, no_such_policy};
 use super::page::{cut_page, end_page};
 use super::users;
 
-/// The managed policy that a call names.
-pub(super) async fn named(call: &Call) -> Result<ManagedPolicy, Fault> {
-    let (name, arn) = call.policy()?;
-    let policy = call.iam.policy(name).await.map_err(|error| named_by_arn(arn, error.into()))?;
+/// The managed policy that a request names.
+pub(super) async fn named(request: &ActionRequest) -> Result<ManagedPolicy, Fault> {
+    let (name, arn) = request.policy()?;
+    let policy = request.iam.policy(name).await.map_err(|error| named_by_arn(arn, error.into()))?;
     if policy.arn() == arn { Ok(policy) } else { Err(no_such_policy(arn)) }
 }
 
-/// The managed policy that a call names and changes: one of the account. No caller may change those of AWS.
-pub(super) async fn own(call: &Call) -> Result<ManagedPolicy, Fault> {
-    let policy = named(call).await?;
+/// The managed policy that a request names and changes: one of the account. No caller may change those of
+/// AWS.
+pub(super) async fn own(request: &ActionRequest) -> Result<ManagedPolicy, Fault> {
+    let policy = named(request).await?;
     if policy.vendor == PolicyVendor::Account {
         return Ok(policy);
     }
-    let action = format!("iam:{}", call.form.get("Action").unwrap_or_default());
-    Err(call.denied(Denial::ForeignPolicy, &action, Resource::Iam(&policy.arn())))
+    let action = format!("iam:{}", request.form.get("Action").unwrap_or_default());
+    Err(request.denied(Denial::ForeignPolicy, &action, Resource::Iam(&policy.arn())))
 }
 
 /// A refusal for a policy that is not there, by the ARN that was asked for.
@@ -75,15 +76,15 @@ pub(super) fn write(element: &mut Elements, policy: &ManagedPolicy, attached: us
     element.time("CreateDate", policy.created_ms).time("UpdateDate", policy.updated_ms);
 }
 
-pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
+pub(super) async fn create(request: &ActionRequest) -> Result<Elements, Fault> {
     let policy = NewPolicy {
-        name: call.required("PolicyName")?.to_owned(),
-        path: call.path()?.to_owned(),
-        description: call.form.get("Description").unwrap_or_default().to_owned(),
-        document: call.required("PolicyDocument")?.to_owned(),
-        tags: call.tags()?,
+        name: request.required("PolicyName")?.to_owned(),
+        path: request.path()?.to_owned(),
+        description: request.form.get("Description").unwrap_or_default().to_owned(),
+        document: request.required("PolicyDocument")?.to_owned(),
+        tags: request.tags()?,
     };
-    let made = call.iam.create_policy(policy).await?;
+    let made = request.iam.create_policy(policy).await?;
     let mut result = Elements::default();
     result.within("Policy", |element| {
         write(element, &made, 0);
@@ -94,9 +95,9 @@ pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
     Ok(result)
 }
 
-pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
-    let policy = named(call).await?;
-    let attached = attachments(&call.iam, &call.iam.search_place().await?)
+pub(super) async fn get(request: &ActionRequest) -> Result<Elements, Fault> {
+    let policy = named(request).await?;
+    let attached = attachments(&request.iam, &request.iam.search_place().await?)
         .await?
         .get(&policy.id)
         .copied()
@@ -112,25 +113,25 @@ pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
     Ok(result)
 }
 
-pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
-    let page = call.page()?;
-    let scope = call.form.get("Scope").unwrap_or("All");
+pub(super) async fn list(request: &ActionRequest) -> Result<Elements, Fault> {
+    let page = request.page()?;
+    let scope = request.form.get("Scope").unwrap_or("All");
     if !["All", "AWS", "Local"].contains(&scope) {
         let constraint = "Member must satisfy enum value set: [AWS, Local, All]";
         return Err(Fault::constraint("Scope", scope, constraint));
     }
-    let prefix = call.path_prefix()?;
+    let prefix = request.path_prefix()?;
     let mut result = Elements::default();
     // Boundaries do not exist.
-    if call.form.get("PolicyUsageFilter") == Some("PermissionsBoundary") {
+    if request.form.get("PolicyUsageFilter") == Some("PermissionsBoundary") {
         result.list("Policies", [(); 0], |_, ()| {});
         end_page(&mut result, None);
         return Ok(result);
     }
-    let (found, next) = page_of(&call.iam, scope, prefix, page).await?;
-    let counts = attachments(&call.iam, &call.iam.search_place().await?).await?;
+    let (found, next) = page_of(&request.iam, scope, prefix, page).await?;
+    let counts = attachments(&request.iam, &request.iam.search_place().await?).await?;
     let attached = |policy: &ManagedPolicy| counts.get(&policy.id).copied().unwrap_or_default();
-    let only_attached = call.form.get("OnlyAttached") == Some("true");
+    let only_attached = request.form.get("OnlyAttached") == Some("true");
     let kept = found.iter().filter(|policy| !only_attached || attached(policy) > 0);
     result.list("Policies", kept, |element, policy| write(element, policy, attached(policy)));
     end_page(&mut result, next.as_deref());
@@ -169,37 +170,37 @@ async fn page_of(
     Ok((found, next))
 }
 
-pub(super) async fn tag(call: &Call) -> Result<Elements, Fault> {
-    let policy = own(call).await?;
-    call.iam.tag_policy(&policy.name, call.tags()?).await?;
+pub(super) async fn tag(request: &ActionRequest) -> Result<Elements, Fault> {
+    let policy = own(request).await?;
+    request.iam.tag_policy(&policy.name, request.tags()?).await?;
     Ok(Elements::default())
 }
 
-pub(super) async fn untag(call: &Call) -> Result<Elements, Fault> {
-    let policy = own(call).await?;
-    call.iam.untag_policy(&policy.name, call.texts("TagKeys")?).await?;
+pub(super) async fn untag(request: &ActionRequest) -> Result<Elements, Fault> {
+    let policy = own(request).await?;
+    request.iam.untag_policy(&policy.name, request.texts("TagKeys")?).await?;
     Ok(Elements::default())
 }
 
-pub(super) async fn list_tags(call: &Call) -> Result<Elements, Fault> {
-    let page = call.page()?;
-    let (tags, next) = cut_page(&page, named(call).await?.tags, |tag| tag.key.as_str());
+pub(super) async fn list_tags(request: &ActionRequest) -> Result<Elements, Fault> {
+    let page = request.page()?;
+    let (tags, next) = cut_page(&page, named(request).await?.tags, |tag| tag.key.as_str());
     let mut result = Elements::default();
     users::write_tags(&mut result, &tags);
     end_page(&mut result, next.as_deref());
     Ok(result)
 }
 
-pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
-    let policy = own(call).await?;
-    call.iam.delete_policy(&policy.name).await?;
+pub(super) async fn delete(request: &ActionRequest) -> Result<Elements, Fault> {
+    let policy = own(request).await?;
+    request.iam.delete_policy(&policy.name).await?;
     Ok(Elements::default())
 }
 
-pub(super) async fn list_entities(call: &Call) -> Result<Elements, Fault> {
-    let (filter, prefix, _) = (call.form.get("EntityFilter"), call.path_prefix()?, call.page()?);
-    named(call).await?;
-    let (users, groups) = call.iam.entities_for_policy(call.policy()?.0).await?;
+pub(super) async fn list_entities(request: &ActionRequest) -> Result<Elements, Fault> {
+    let (filter, prefix, _) = (request.form.get("EntityFilter"), request.path_prefix()?, request.page()?);
+    named(request).await?;
+    let (users, groups) = request.iam.entities_for_policy(request.policy()?.0).await?;
     let is_asked =
         |kind: &str, path: &str| filter.is_none_or(|filter| filter == kind) && path.starts_with(prefix);
     let mut result = Elements::default();

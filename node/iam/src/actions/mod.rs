@@ -22,10 +22,10 @@ use futures::future::BoxFuture;
 use super::answer::{Elements, Service};
 use super::authorize::Subject;
 use super::fault::Fault;
-use super::request::Call;
+use super::request::ActionRequest;
 
 /// The work of an action; gives the elements of its result.
-type Handler = fn(Call) -> BoxFuture<'static, Result<Elements, Fault>>;
+type Handler = fn(ActionRequest) -> BoxFuture<'static, Result<Elements, Fault>>;
 
 /// An action.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ macro_rules! actions {
                 permission: concat!($prefix, ":", stringify!($name)),
                 service: Service::$service,
                 subject: Subject::$subject,
-                run: |call| Box::pin(async move { $run(&call).await }),
+                run: |request| Box::pin(async move { $run(&request).await }),
             },
         )*)*];
     };

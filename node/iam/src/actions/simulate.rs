@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::limits::SIMULATED_REASONS_MAX;
-use super::super::request::Call;
+use super::super::request::ActionRequest;
 use super::super::simulation::Simulation;
 use super::page::end_page;
 
@@ -19,24 +19,24 @@ struct ResourceResult<'a> {
     explanation: Explanation,
 }
 
-pub(super) async fn principal(call: &Call) -> Result<Elements, Fault> {
-    let place = call.iam.simulation_place().await?;
-    let principal = source(call).await?;
-    simulate(call, Simulation::new(call, Some(&principal))?, place).await
+pub(super) async fn principal(request: &ActionRequest) -> Result<Elements, Fault> {
+    let permit = request.iam.simulation_place().await?;
+    let principal = source(request).await?;
+    simulate(request, Simulation::new(request, Some(&principal))?, permit).await
 }
 
-pub(super) async fn custom(call: &Call) -> Result<Elements, Fault> {
-    if call.form.members("PolicyInputList") == 0 {
+pub(super) async fn custom(request: &ActionRequest) -> Result<Elements, Fault> {
+    if request.form.members("PolicyInputList") == 0 {
         return Err(Fault::missing("PolicyInputList"));
     }
-    let place = call.iam.simulation_place().await?;
-    simulate(call, Simulation::new(call, None)?, place).await
+    let permit = request.iam.simulation_place().await?;
+    simulate(request, Simulation::new(request, None)?, permit).await
 }
 
-/// The user or the group that the call names, with its policies.
-pub(super) async fn source(call: &Call) -> Result<Principal, Fault> {
-    let (owner, arn) = (call.policy_source()?, call.required("PolicySourceArn")?);
-    let principal = call.iam.principal(owner).await?;
+/// The user or the group that the request names, with its policies.
+pub(super) async fn source(request: &ActionRequest) -> Result<Principal, Fault> {
+    let (owner, arn) = (request.policy_source()?, request.required("PolicySourceArn")?);
+    let principal = request.iam.principal(owner).await?;
     if principal.arn == arn {
         Ok(principal)
     } else {
@@ -46,11 +46,11 @@ pub(super) async fn source(call: &Call) -> Result<Principal, Fault> {
 
 /// Judges the actions of a page, for as long as its caller waits.
 async fn simulate(
-    call: &Call,
+    request: &ActionRequest,
     simulation: Simulation,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) -> Result<Elements, Fault> {
-    let page = call.page()?;
+    let page = request.page()?;
     let first = match &page.marker {
         None => 0,
         Some(marker) => {
@@ -61,9 +61,9 @@ async fn simulate(
     };
     let count = page.entries.min(simulation.actions_per_page()?);
     let next = simulation.actions.len().min(first + count);
-    let is_explained = call.form.get("Explain") == Some("true");
+    let is_explained = request.form.get("Explain") == Some("true");
     apart(move |is_left| {
-        let _place = place;
+        let _permit = permit;
         let mut result = Answers { simulation: &simulation, is_explained }.judge(first..next, is_left);
         end_page(&mut result, (next < simulation.actions.len()).then(|| next.to_string()).as_deref());
         result
@@ -101,7 +101,7 @@ fn shorten(explanation: &mut Explanation) {
 /// The answers of a simulation.
 struct Answers<'a> {
     simulation: &'a Simulation,
-    /// Whether they name the statements that do not match, too: a parameter that AWS does not have.
+    /// Whether the answers name the statements that do not match, too: a parameter that AWS does not have.
     is_explained: bool,
 }
 
@@ -170,18 +170,18 @@ impl Answers<'_> {
         result: &mut Elements,
         statements: impl Iterator<Item = &'s JudgedStatement>,
     ) {
-        result.list("MatchedStatements", statements, |member, found| self.write_place(member, found));
+        result.list("MatchedStatements", statements, |member, found| self.write_position(member, found));
     }
 
-    /// The policy of a statement, and its place in there.
-    fn write_place(&self, member: &mut Elements, found: &JudgedStatement) {
+    /// Writes the policy of a statement, and the statement's position in it.
+    fn write_position(&self, member: &mut Elements, found: &JudgedStatement) {
         let Some(source) = self.simulation.source(found.policy) else { return };
         let kind = if found.policy.is_some() { "IAM Policy" } else { "Resource Policy" };
         member.text("SourcePolicyId", &source.id).text("SourcePolicyType", kind);
         let Some(outline) = source.outline.get(found.number) else { return };
-        for (name, place) in [("StartPosition", outline.start), ("EndPosition", outline.end)] {
+        for (name, position) in [("StartPosition", outline.start), ("EndPosition", outline.end)] {
             member.within(name, |element| {
-                element.text("Line", place.line).text("Column", place.column);
+                element.text("Line", position.line).text("Column", position.column);
             });
         }
     }
@@ -190,10 +190,10 @@ impl Answers<'_> {
     fn write_reasons(&self, result: &mut Elements, found: Option<&ResourceResult<'_>>) {
         let Some(found) = found.filter(|_| self.is_explained) else { return };
         result.list("Explanation", &found.explanation.statements, |member, found| {
-            self.write_place(member, found);
+            self.write_position(member, found);
             if let Some(source) = self.simulation.source(found.policy) {
                 let sid = source.outline.get(found.number).map_or("", |outline| &outline.sid);
-                member.text("Policy", &source.place).text("Sid", sid).text("Number", found.number + 1);
+                member.text("Policy", &source.title).text("Sid", sid).text("Number", found.number + 1);
             }
             member.text("Effect", if found.effect == Effect::Allow { "Allow" } else { "Deny" });
             member.list("FailedConditions", &found.failed, |condition, failed| {

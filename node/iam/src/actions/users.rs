@@ -7,7 +7,7 @@ use sherd_store::iam::NewUser;
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
-use super::super::request::Call;
+use super::super::request::ActionRequest;
 use super::page::{cut_page, end_page, sort_page};
 
 /// Writes a user.
@@ -23,25 +23,25 @@ pub(super) fn write_tags(result: &mut Elements, tags: &[Tag]) {
     });
 }
 
-pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
-    let name = call.required("UserName")?.to_owned();
-    if call.form.get("PermissionsBoundary").is_some() {
+pub(super) async fn create(request: &ActionRequest) -> Result<Elements, Fault> {
+    let name = request.required("UserName")?.to_owned();
+    if request.form.get("PermissionsBoundary").is_some() {
         return Err(Fault::not_implemented("PermissionsBoundary"));
     }
-    let user = NewUser { name, path: call.path()?.to_owned(), tags: call.tags()? };
-    let made = call.iam.create_user(user).await?;
+    let user = NewUser { name, path: request.path()?.to_owned(), tags: request.tags()? };
+    let made = request.iam.create_user(user).await?;
     Ok(of_user(&made))
 }
 
-pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
-    if call.form.get("UserName").is_none() && call.own_name().is_none() {
+pub(super) async fn get(request: &ActionRequest) -> Result<Elements, Fault> {
+    if request.form.get("UserName").is_none() && request.own_name().is_none() {
         let mut result = Elements::default();
         result.within("User", |user| {
             user.text("Path", "/").text("UserId", ACCOUNT).text("Arn", ROOT_ARN).time("CreateDate", 0);
         });
         return Ok(result);
     }
-    Ok(of_user(&call.iam.user(call.user_name()?).await?))
+    Ok(of_user(&request.iam.user(request.user_name()?).await?))
 }
 
 fn of_user(record: &UserRecord) -> Elements {
@@ -55,9 +55,9 @@ fn of_user(record: &UserRecord) -> Elements {
     result
 }
 
-pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
-    let (page, prefix) = (call.page()?, call.path_prefix()?);
-    let mut found = call.iam.list_users(prefix, page.marker.as_deref(), page.entries).await?;
+pub(super) async fn list(request: &ActionRequest) -> Result<Elements, Fault> {
+    let (page, prefix) = (request.page()?, request.path_prefix()?);
+    let mut found = request.iam.list_users(prefix, page.marker.as_deref(), page.entries).await?;
     sort_page(&mut found.records, |user| &user.name);
     let mut result = Elements::default();
     result.list("Users", &found.records, write);
@@ -65,43 +65,43 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
     Ok(result)
 }
 
-pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
-    let name = call.required("UserName")?;
-    call.iam.update_user(name, call.update("NewUserName")?).await?;
+pub(super) async fn update(request: &ActionRequest) -> Result<Elements, Fault> {
+    let name = request.required("UserName")?;
+    request.iam.update_user(name, request.update("NewUserName")?).await?;
     Ok(Elements::default())
 }
 
-pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
-    call.iam.delete_user(call.required("UserName")?).await?;
+pub(super) async fn delete(request: &ActionRequest) -> Result<Elements, Fault> {
+    request.iam.delete_user(request.required("UserName")?).await?;
     Ok(Elements::default())
 }
 
-pub(super) async fn tag(call: &Call) -> Result<Elements, Fault> {
-    let name = call.required("UserName")?;
-    check_members(call, "Tags")?;
-    call.iam.tag_user(name, call.tags()?).await?;
+pub(super) async fn tag(request: &ActionRequest) -> Result<Elements, Fault> {
+    let name = request.required("UserName")?;
+    check_members(request, "Tags")?;
+    request.iam.tag_user(name, request.tags()?).await?;
     Ok(Elements::default())
 }
 
-pub(super) async fn untag(call: &Call) -> Result<Elements, Fault> {
-    let name = call.required("UserName")?;
-    check_members(call, "TagKeys")?;
-    call.iam.untag_user(name, call.texts("TagKeys")?).await?;
+pub(super) async fn untag(request: &ActionRequest) -> Result<Elements, Fault> {
+    let name = request.required("UserName")?;
+    check_members(request, "TagKeys")?;
+    request.iam.untag_user(name, request.texts("TagKeys")?).await?;
     Ok(Elements::default())
 }
 
-/// Refuses a call whose list is missing or empty.
-fn check_members(call: &Call, list: &str) -> Result<(), Fault> {
-    match call.form.get(list) {
-        _ if call.form.members(list) > 0 => Ok(()),
+/// Refuses a request whose list is missing or empty.
+fn check_members(request: &ActionRequest, list: &str) -> Result<(), Fault> {
+    match request.form.get(list) {
+        _ if request.form.members(list) > 0 => Ok(()),
         Some(_) => Err(Fault::invalid_input(format!("{list} is empty."))),
         None => Err(Fault::missing(list)),
     }
 }
 
-pub(super) async fn list_tags(call: &Call) -> Result<Elements, Fault> {
-    let (name, page) = (call.required("UserName")?, call.page()?);
-    let user = call.iam.user(name).await?;
+pub(super) async fn list_tags(request: &ActionRequest) -> Result<Elements, Fault> {
+    let (name, page) = (request.required("UserName")?, request.page()?);
+    let user = request.iam.user(name).await?;
     let (tags, next) = cut_page(&page, user.tags, |tag| tag.key.as_str());
     let mut result = Elements::default();
     write_tags(&mut result, &tags);

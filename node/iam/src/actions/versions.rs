@@ -4,7 +4,7 @@ use sherd_core::iam::PolicyVersion;
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
-use super::super::request::Call;
+use super::super::request::ActionRequest;
 use super::managed;
 use super::page::end_page;
 
@@ -14,20 +14,20 @@ pub(super) fn write(element: &mut Elements, version: &PolicyVersion, default: u3
     element.text("IsDefaultVersion", version.number == default).time("CreateDate", version.created_ms);
 }
 
-pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
-    let policy = managed::own(call).await?;
+pub(super) async fn create(request: &ActionRequest) -> Result<Elements, Fault> {
+    let policy = managed::own(request).await?;
     let (document, is_default) =
-        (call.required("PolicyDocument")?, call.form.get("SetAsDefault") == Some("true"));
-    let made = call.iam.create_policy_version(&policy.name, document.to_owned(), is_default).await?;
+        (request.required("PolicyDocument")?, request.form.get("SetAsDefault") == Some("true"));
+    let made = request.iam.create_policy_version(&policy.name, document.to_owned(), is_default).await?;
     let mut result = Elements::default();
     let default = if is_default { made.number } else { policy.default };
     result.within("PolicyVersion", |element| write(element, &made, default));
     Ok(result)
 }
 
-pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
-    let number = call.version()?;
-    let policy = managed::named(call).await?;
+pub(super) async fn get(request: &ActionRequest) -> Result<Elements, Fault> {
+    let number = request.version()?;
+    let policy = managed::named(request).await?;
     let version = policy.version(number).ok_or_else(|| {
         let message =
             format!("Policy {} version v{number} does not exist or is not attachable.", policy.arn());
@@ -41,9 +41,9 @@ pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
     Ok(result)
 }
 
-pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
-    call.page()?;
-    let policy = managed::named(call).await?;
+pub(super) async fn list(request: &ActionRequest) -> Result<Elements, Fault> {
+    request.page()?;
+    let policy = managed::named(request).await?;
     let mut result = Elements::default();
     // The newest comes first. There are five at most: one page.
     result.list("Versions", policy.versions.iter().rev(), |element, version| {
@@ -53,14 +53,14 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
     Ok(result)
 }
 
-pub(super) async fn set_default(call: &Call) -> Result<Elements, Fault> {
-    let policy = managed::own(call).await?;
-    call.iam.set_default_policy_version(&policy.name, call.version()?).await?;
+pub(super) async fn set_default(request: &ActionRequest) -> Result<Elements, Fault> {
+    let policy = managed::own(request).await?;
+    request.iam.set_default_policy_version(&policy.name, request.version()?).await?;
     Ok(Elements::default())
 }
 
-pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
-    let policy = managed::own(call).await?;
-    call.iam.delete_policy_version(&policy.name, call.version()?).await?;
+pub(super) async fn delete(request: &ActionRequest) -> Result<Elements, Fault> {
+    let policy = managed::own(request).await?;
+    request.iam.delete_policy_version(&policy.name, request.version()?).await?;
     Ok(Elements::default())
 }

@@ -19,7 +19,7 @@ const SKEW_MS_MAX: u64 = 900_000;
 const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 /// 2026-11-28 12:00:00 UTC, when all of them were signed.
 const SIGNED_MS: u64 = 1_795_867_200_000;
-/// As EKS proves who calls: its header names the cluster.
+/// A request of EKS to prove who calls: its header names the cluster.
 const EKS: &str = "/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Algorithm=AWS4-HMAC-SHA256\
     &X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20261128%2Feu-central-1%2Fsts%2Faws4_request\
     &X-Amz-Date=20261128T120000Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host%3Bx-k8s-aws-id\

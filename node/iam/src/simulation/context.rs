@@ -1,4 +1,4 @@
-//! The facts of a simulated request: the context entries that a call gives.
+//! The facts of a simulated request: the context entries that the parameters give.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use sherd_signature::amz_date::AmzDate;
 use crate::authorize::ATTACHMENTS;
 use crate::fault::Fault;
 use crate::limits::{CONTEXT_BYTES_MAX, CONTEXT_VALUE_BYTES_MAX};
-use crate::request::Call;
+use crate::request::ActionRequest;
 
 /// The types of values, each with whether an entry of it is a list (AWS, "ContextEntry").
 const TYPES: [(&str, bool); 12] = [
@@ -40,7 +40,7 @@ const OF_IAM: [KeyName; 9] = [
     KeyName::IamResourceTag,
 ];
 
-/// The entries of a call.
+/// The parameter `ContextEntries`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ContextEntries {
     /// The values by key: its name in lower case, and the key of a tag as it is given.
@@ -55,24 +55,24 @@ pub(crate) struct SimulatedFacts<'a> {
 
 impl ContextEntries {
     /// Reads `ContextEntries`.
-    pub(crate) fn of(call: &Call) -> Result<Self, Fault> {
+    pub(crate) fn of(request: &ActionRequest) -> Result<Self, Fault> {
         let mut entries = Self::default();
-        for number in 1..=call.form.members("ContextEntries") {
+        for number in 1..=request.form.members("ContextEntries") {
             let member = format!("ContextEntries.member.{number}");
-            let key = call.required(&format!("{member}.ContextKeyName"))?;
-            let kind = call.required(&format!("{member}.ContextKeyType"))?;
+            let key = request.required(&format!("{member}.ContextKeyName"))?;
+            let kind = request.required(&format!("{member}.ContextKeyType"))?;
             let values = (1..)
-                .map_while(|place| call.form.get(&format!("{member}.ContextKeyValues.member.{place}")))
+                .map_while(|value| request.form.get(&format!("{member}.ContextKeyValues.member.{value}")))
                 .map(str::to_owned);
             entries.add(key, kind, values.collect())?;
         }
-        // Every request has a time, and that of a simulated one is now where the call gives no other.
+        // Every request has a time, and that of a simulated one is now where the entries give no other.
         let now = [
-            (KeyName::CurrentTime, AmzDate::from_ms(call.origin.asked_ms).extended()),
-            (KeyName::EpochTime, (call.origin.asked_ms / 1000).to_string()),
+            (KeyName::CurrentTime, AmzDate::from_ms(request.origin.asked_ms).extended()),
+            (KeyName::EpochTime, (request.origin.asked_ms / 1000).to_string()),
         ];
         for (name, value) in now {
-            entries.values.entry(place(name.text())).or_insert_with(|| vec![value]);
+            entries.values.entry(key_parts(name.text())).or_insert_with(|| vec![value]);
         }
         Ok(entries)
     }
@@ -106,7 +106,7 @@ impl ContextEntries {
                 "The value {value} of the context key {key} is no {kind}."
             )));
         }
-        if self.values.insert(place(key), values).is_some() {
+        if self.values.insert(key_parts(key), values).is_some() {
             return Err(Fault::invalid_input(format!("The context key {key} is given twice.")));
         }
         Ok(())
@@ -114,7 +114,7 @@ impl ContextEntries {
 
     /// The values of a key that are given.
     pub(crate) fn get(&self, key: &str) -> Option<&[String]> {
-        let (name, tag) = place(key);
+        let (name, tag) = key_parts(key);
         // S3 compares the keys of objects' tags with case, and IAM all others without.
         let has_case = name.starts_with("s3:");
         let is_tag = |given: &str| if has_case { given == tag } else { given.eq_ignore_ascii_case(&tag) };
@@ -136,7 +136,7 @@ impl ContextEntries {
 }
 
 /// The name of a key in lower case, and the key of a tag behind it.
-fn place(key: &str) -> (String, String) {
+fn key_parts(key: &str) -> (String, String) {
     let (name, tag) = key.split_once('/').unwrap_or((key, ""));
     (name.to_ascii_lowercase(), tag.to_owned())
 }

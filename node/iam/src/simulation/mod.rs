@@ -23,7 +23,7 @@ use sherd_store::iam::{PolicyOrigin, Principal};
 use super::authorize::ATTACHMENTS;
 use super::fault::Fault;
 use super::limits::{SIMULATED_PAIRS_MAX, SIMULATED_STEPS_MAX, VARIABLE_BYTES_MIN};
-use super::request::{Call, entity_of};
+use super::request::{ActionRequest, entity_of};
 use context::{ContextEntries, SimulatedFacts};
 
 /// The ARNs of S3's resources, before the bucket.
@@ -32,15 +32,16 @@ const S3_ARN: &str = "arn:aws:s3:::";
 /// A policy that takes part, as answers name it.
 #[derive(Debug)]
 pub(crate) struct SourcePolicy {
-    /// As AWS's simulator names it: `user_ada_reads`, `PolicyInputList.1`, or the name of a managed policy.
+    /// The policy's name as AWS's simulator gives it: `user_ada_reads`, `PolicyInputList.1`, or the name of a
+    /// managed policy.
     pub(crate) id: String,
-    /// As people name it: `policy reads of user ada`.
-    pub(crate) place: String,
+    /// The policy's name for people: `policy reads of user ada`.
+    pub(crate) title: String,
     /// The policy's statements.
     pub(crate) outline: Vec<StatementOutline>,
 }
 
-/// One call that simulates.
+/// The parameters of one simulation, with the policies that they name.
 #[derive(Debug)]
 pub(crate) struct Simulation {
     identity: Arc<Identity>,
@@ -64,27 +65,28 @@ pub(crate) struct ResourceRights<'a> {
 }
 
 impl Simulation {
-    /// Reads the parameters of a call; `principal` has the policies that are in force beside those given.
-    pub(crate) fn new(call: &Call, principal: Option<&Principal>) -> Result<Self, Fault> {
-        if call.form.members("PermissionsBoundaryPolicyInputList") > 0 {
+    /// Reads the parameters of a simulation; `principal` has the policies that are in force beside those
+    /// given.
+    pub(crate) fn new(request: &ActionRequest, principal: Option<&Principal>) -> Result<Self, Fault> {
+        if request.form.members("PermissionsBoundaryPolicyInputList") > 0 {
             let message = "There are no permissions boundaries: PermissionsBoundaryPolicyInputList cannot be simulated.";
             return Err(Fault::invalid_input(message));
         }
-        let entries = ContextEntries::of(call)?;
+        let entries = ContextEntries::of(request)?;
         let (mut policies, mut sources) = (Vec::new(), Vec::new());
         for found in principal.iter().flat_map(|principal| &principal.policies) {
             sources.push(SourcePolicy::of_principal(&found.origin, &found.name, &found.policy));
             policies.push(Arc::clone(&found.policy));
         }
-        for (number, policy) in (1..).zip(given_policies(call)?) {
+        for (number, policy) in (1..).zip(given_policies(request)?) {
             let id = format!("PolicyInputList.{number}");
             sources.push(SourcePolicy::new(id.clone(), id, &policy));
             policies.push(policy);
         }
-        let identity = Arc::new(Identity::User(caller(call, principal, &entries, policies)?));
-        let actions = actions(call)?;
-        let resources = resources(call)?;
-        let bucket = bucket_policy(call, &identity, &resources)?;
+        let identity = Arc::new(Identity::User(caller(request, principal, &entries, policies)?));
+        let actions = actions(request)?;
+        let resources = resources(request)?;
+        let bucket = bucket_policy(request, &identity, &resources)?;
         Ok(Self { identity, sources, bucket, entries, actions, resources })
     }
 
@@ -100,7 +102,7 @@ impl Simulation {
         if by_steps == 0 {
             return Err(Fault::invalid_input(
                 "The policies, the values of ContextEntries and ResourceArns are too long together: simulate \
-                 fewer resources or shorter values in a call.",
+                 fewer resources or shorter values in a request.",
             ));
         }
         Ok(by_steps.min((SIMULATED_PAIRS_MAX / resources).max(1)))
@@ -140,14 +142,14 @@ impl Simulation {
     /// A policy of a statement that was judged.
     pub(crate) fn source(&self, policy: Option<usize>) -> Option<&SourcePolicy> {
         match policy {
-            Some(place) => self.sources.get(place),
+            Some(index) => self.sources.get(index),
             None => self.bucket.as_ref().map(|(_, source)| source),
         }
     }
 }
 
 impl ResourceRights<'_> {
-    /// Decides about an action, and says why. The absent keys are those that the call does not give.
+    /// Decides about an action, and says why. The absent keys are those that the entries do not give.
     pub(crate) fn explain(&self, action: &str) -> Explanation {
         let Self { simulation: Simulation { entries, .. }, arn, rights } = self;
         let action = canonical(action);
@@ -159,15 +161,15 @@ impl ResourceRights<'_> {
 }
 
 impl SourcePolicy {
-    fn new(id: String, place: String, policy: &Policy) -> Self {
-        Self { id, place, outline: policy.outline() }
+    fn new(id: String, title: String, policy: &Policy) -> Self {
+        Self { id, title, outline: policy.outline() }
     }
 
     fn of_principal(origin: &PolicyOrigin, name: &str, policy: &Policy) -> Self {
         match origin {
             PolicyOrigin::Inline { kind, owner } => {
-                let (kind, place) = (kind.word(), format!("policy {name} of {} {owner}", kind.word()));
-                Self::new(format!("{kind}_{owner}_{name}"), place, policy)
+                let (kind, title) = (kind.word(), format!("policy {name} of {} {owner}", kind.word()));
+                Self::new(format!("{kind}_{owner}_{name}"), title, policy)
             }
             PolicyOrigin::Managed(arn) => Self::new(name.to_owned(), format!("policy {arn}"), policy),
         }
@@ -176,8 +178,8 @@ impl SourcePolicy {
 
 /// The policies of `PolicyInputList`. They have the bounds of managed policies, and together those of one
 /// document.
-pub(crate) fn given_policies(call: &Call) -> Result<Vec<Arc<Policy>>, Fault> {
-    let documents = call.texts("PolicyInputList")?;
+pub(crate) fn given_policies(request: &ActionRequest) -> Result<Vec<Arc<Policy>>, Fault> {
+    let documents = request.texts("PolicyInputList")?;
     if documents.iter().map(String::len).sum::<usize>() > IAM_DOCUMENT_BYTES_MAX {
         let message =
             format!("The policies of PolicyInputList have at most {IAM_DOCUMENT_BYTES_MAX} bytes together.");
@@ -202,7 +204,7 @@ pub(crate) fn given_policies(call: &Call) -> Result<Vec<Arc<Policy>>, Fault> {
 /// The user that calls: the one of `CallerArn`, else the one whose policies are simulated, else one that only
 /// the context describes.
 fn caller(
-    call: &Call,
+    request: &ActionRequest,
     principal: Option<&Principal>,
     entries: &ContextEntries,
     policies: Vec<Arc<Policy>>,
@@ -216,7 +218,7 @@ fn caller(
     };
     let user = principal.and_then(|principal| principal.user.as_ref());
     let own_arn = user.map(sherd_core::iam::UserRecord::arn);
-    let given = call.optional("CallerArn")?;
+    let given = request.optional("CallerArn")?;
     let mut identity =
         match (given.filter(|given| Some(*given) != own_arn.as_deref()), user, own_arn.as_deref()) {
             (Some(given), _, _) => match entity_of(given) {
@@ -246,8 +248,8 @@ fn caller(
 }
 
 /// `ActionNames`: whole names of actions, of S3 those that exist.
-fn actions(call: &Call) -> Result<Vec<String>, Fault> {
-    let actions = call.texts("ActionNames")?;
+fn actions(request: &ActionRequest) -> Result<Vec<String>, Fault> {
+    let actions = request.texts("ActionNames")?;
     if actions.is_empty() {
         return Err(Fault::missing("ActionNames"));
     }
@@ -266,8 +268,8 @@ fn actions(call: &Call) -> Result<Vec<String>, Fault> {
 }
 
 /// `ResourceArns`; empty for all.
-fn resources(call: &Call) -> Result<Vec<String>, Fault> {
-    let resources = call.texts("ResourceArns")?;
+fn resources(request: &ActionRequest) -> Result<Vec<String>, Fault> {
+    let resources = request.texts("ResourceArns")?;
     let is_arn = |text: &str| text.starts_with("arn:") && text.split(':').count() >= 6 && text != S3_ARN;
     let bad = |arn: &&String| *arn != "*" && !is_arn(arn) || arn.chars().count() > 2048;
     match resources.iter().find(bad) {
@@ -279,17 +281,17 @@ fn resources(call: &Call) -> Result<Vec<String>, Fault> {
 
 /// `ResourcePolicy`, the policy of the one bucket that all resources are in.
 fn bucket_policy(
-    call: &Call,
+    request: &ActionRequest,
     identity: &Identity,
     resources: &[String],
 ) -> Result<Option<(Arc<Policy>, SourcePolicy)>, Fault> {
-    let owner = call.optional("ResourceOwner")?;
+    let owner = request.optional("ResourceOwner")?;
     if let Some(owner) = owner.filter(|owner| *owner != ACCOUNT && *owner != ROOT_ARN) {
         return Err(Fault::invalid_input(format!(
             "ResourceOwner: {owner} is not the account of this cluster."
         )));
     }
-    let Some(document) = call.optional("ResourcePolicy")? else { return Ok(None) };
+    let Some(document) = request.optional("ResourcePolicy")? else { return Ok(None) };
     let buckets: BTreeSet<_> = resources.iter().map(|arn| bucket_of(arn)).collect();
     let [Some(bucket)] = Vec::from_iter(buckets)[..] else {
         let message = "ResourcePolicy is the policy of one bucket, which all of ResourceArns have to be in.";
