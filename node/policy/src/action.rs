@@ -196,28 +196,28 @@ pub fn s3_actions() -> impl Iterator<Item = (&'static str, ActionTarget)> {
     ACTIONS.iter().copied()
 }
 
-/// Places of a hash table of their names: a power of two, three times as many as actions.
-const SLOTS: usize = 512;
+/// Cells of the hash table of names: a power of two, three times as many as actions.
+const CELLS: usize = 512;
 
 /// The hash table of names: the place of an action in [`ACTIONS`] and one more; zero is empty.
-static SLOT_OF_NAME: LazyLock<[u8; SLOTS]> = LazyLock::new(|| {
-    let mut slots = [0; SLOTS];
+static CELL_OF_NAME: LazyLock<[u8; CELLS]> = LazyLock::new(|| {
+    let mut cells = [0; CELLS];
     for (place, (name, _)) in (1..).zip(ACTIONS) {
-        let mut slot = slot_of(name);
-        while slots[slot] != 0 {
-            slot = (slot + 1) % SLOTS;
+        let mut cell = cell_of(name);
+        while cells[cell] != 0 {
+            cell = (cell + 1) % CELLS;
         }
-        slots[slot] = place;
+        cells[cell] = place;
     }
-    slots
+    cells
 });
 
 /// By its length, its first and its last 8 bytes: each decision looks up one name, so it has to be quick.
-fn slot_of(name: &str) -> usize {
+fn cell_of(name: &str) -> usize {
     let bytes = name.as_bytes();
     let number = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let mixed = number(bytes.first_chunk()) ^ number(bytes.last_chunk()).rotate_left(23) ^ bytes.len() as u64;
-    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % SLOTS
+    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % CELLS
 }
 
 /// The place of an action in the table; none if it is not S3's.
@@ -226,14 +226,14 @@ pub(crate) fn index_of(action: &str) -> Option<usize> {
 }
 
 fn index_of_name(name: &str) -> Option<usize> {
-    let slots = &*SLOT_OF_NAME;
-    let mut slot = slot_of(name);
+    let cells = &*CELL_OF_NAME;
+    let mut cell = cell_of(name);
     loop {
-        let index = usize::from(slots[slot]).checked_sub(1)?;
+        let index = usize::from(cells[cell]).checked_sub(1)?;
         if ACTIONS[index].0 == name {
             return Some(index);
         }
-        slot = (slot + 1) % SLOTS;
+        cell = (cell + 1) % CELLS;
     }
 }
 
@@ -258,7 +258,7 @@ impl ActionSet {
         self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }
 
-    /// Whether it has one of another set.
+    /// Whether the set has an action of another set.
     pub(crate) fn has_any(&self, other: Self) -> bool {
         !self.and(other).is_empty()
     }

@@ -74,12 +74,13 @@ impl ActionTest {
         self.is_negated
     }
 
-    /// Whether it matches actions of S3 alone.
+    /// Whether the test matches actions of S3 alone.
     pub(crate) fn is_of_s3_alone(&self) -> bool {
         !self.is_negated && self.others.is_empty()
     }
 
-    /// Whether it matches an action. One that S3 does not have is matched by texts alone that do not name S3.
+    /// Whether the test matches an action. An action that S3 does not have is matched only by texts that do
+    /// not name S3.
     pub(crate) fn matches(&self, action: &str) -> bool {
         if let Some(index) = index_of(action) {
             return self.of_s3.has(index);

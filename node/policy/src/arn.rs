@@ -58,17 +58,17 @@ impl ArnPattern {
         }
     }
 
-    /// Whether all its variables have a value, or a default.
+    /// Whether all variables of the pattern have a value, or a default.
     pub(crate) fn has_values(&self, context: Context<'_>) -> bool {
         self.patterns().iter().all(|part| part.has_values(context))
     }
 
-    /// Whether it has no variables.
+    /// Whether the pattern has no variables.
     pub(crate) fn is_fixed(&self) -> bool {
         self.patterns().iter().all(|part| part.fixed().is_some())
     }
 
-    /// Whether it matches one ARN alone.
+    /// Whether the pattern matches one ARN alone.
     pub(crate) fn is_literal(&self) -> bool {
         let is_literal = |part: &Pattern| part.fixed().is_some_and(|glob| glob.literal().is_some());
         *self != Self::Any && self.patterns().iter().all(is_literal)

@@ -34,7 +34,7 @@ pub struct UserIdentity {
 }
 
 impl Identity {
-    /// The same without policies: to know who calls, and keep none of them in memory.
+    /// The identity without its policies: for checks of who calls that keep no policy in memory.
     pub(crate) fn bare(&self) -> Self {
         match self {
             Self::Root => Self::Root,

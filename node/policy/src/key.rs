@@ -46,8 +46,8 @@ macro_rules! keys {
     };
 }
 
-// As in "Actions, resources, and condition keys for Amazon S3" (AWS, Service Authorization Reference). A key
-// that all requests have, or that is of the resource, has no list.
+// Actions by key as in "Actions, resources, and condition keys for Amazon S3" (AWS, Service Authorization
+// Reference). A key that all requests have, or that is of the resource, has no list.
 const ALL: Actions = None;
 const NEW_BUCKETS: Actions = Some(&["CreateBucket"]);
 const PLACED: Actions = Some(&["CreateAccessPoint", "CreateBucket"]);
@@ -336,7 +336,7 @@ impl ConditionKey {
         }
     }
 
-    /// Whether it is about a tag that is root's: of a bucket's tags, requests to S3 have those alone.
+    /// Whether the key is about a tag that is root's: of a bucket's tags, requests to S3 have those alone.
     fn is_of_roots_tag(&self) -> bool {
         self.tag.starts_with("sherd.dev/")
     }

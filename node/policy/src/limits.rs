@@ -14,7 +14,7 @@ pub const EXPANDED_BYTES_MAX: usize = 64 << 10;
 pub const SHOWN_BYTES_MAX: usize = 256;
 /// Bits of a network of addresses from which on S3 takes it for a fixed value (AWS, "The meaning of public").
 pub const PUBLIC_IPV4_BITS: u8 = 8;
-/// The same for IPv6.
+/// `PUBLIC_IPV4_BITS` for IPv6.
 pub const PUBLIC_IPV6_BITS: u8 = 32;
 /// Bytes of a name of an action of S3, at most: a match has a bit for each of them and one more.
 pub(crate) const NAME_BYTES_MAX: usize = 63;

@@ -44,7 +44,7 @@ pub(crate) struct ResourceTest {
 }
 
 impl ResourceTest {
-    /// Whether it matches, of any bucket and any service.
+    /// Whether the test matches a resource, of any bucket and any service.
     pub(crate) fn matches(&self, action: &str, resource: Resource<'_>, context: Context<'_>) -> bool {
         let is_listed = match resource.arn(action) {
             Some(arn) => self.patterns.iter().any(|pattern| pattern.matches(&arn, context)),
@@ -66,7 +66,7 @@ impl ResourceTest {
         self.patterns.iter().flat_map(ArnPattern::keys)
     }
 
-    /// The same for one identity and the resources of one bucket.
+    /// The test for one identity and the resources of one bucket.
     pub(crate) fn for_bucket(&self, bucket: &str, caller: Caller<'_>) -> BucketResources {
         let mut found = BucketResources {
             is_negated: self.is_negated,
@@ -122,12 +122,12 @@ pub(crate) struct BucketResources {
 }
 
 impl BucketResources {
-    /// Whether it matches the bucket; none if that depends on the request.
+    /// Whether the resources match the bucket; none if that depends on the request.
     pub(crate) fn matches_bucket(&self) -> Option<bool> {
         self.settled(self.bucket)
     }
 
-    /// Whether it matches all objects, or no object; none if that depends on key and request.
+    /// Whether the resources match all objects, or no object; none if that depends on key and request.
     pub(crate) fn matches_all_objects(&self) -> Option<bool> {
         match &*self.keys {
             [] => self.settled(false),

@@ -90,14 +90,14 @@ impl Statement {
         condition.or_else(|| variables.find(|key| is_unanswered(key)))
     }
 
-    /// Whether it matches a request.
+    /// Whether the statement matches a request.
     pub(crate) fn matches(&self, action: &str, resource: Resource<'_>, context: Context<'_>) -> bool {
         self.actions.matches(action)
             && self.resources.matches(action, resource, context)
             && self.conditions.iter().all(|condition| condition.holds(context))
     }
 
-    /// Whether it is about an identity.
+    /// Whether the statement is about an identity.
     pub(crate) fn is_about(&self, caller: Caller<'_>) -> bool {
         match (&self.principals, self.effect) {
             (None, _) => true,

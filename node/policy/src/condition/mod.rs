@@ -66,7 +66,7 @@ impl Condition {
         FoldedCondition::Open(filled)
     }
 
-    /// Whether it holds in requests that lack its key.
+    /// Whether the condition holds in requests that lack its key.
     pub(crate) fn holds_without_key(&self) -> bool {
         let Operator { quantifier, if_exists, is_negated, .. } = self.operator;
         match (&self.operands, quantifier) {
@@ -78,7 +78,7 @@ impl Condition {
         }
     }
 
-    /// Whether it holds.
+    /// Whether the condition holds.
     pub(crate) fn holds(&self, context: Context<'_>) -> bool {
         let Operator { quantifier, is_negated, .. } = self.operator;
         let values = context.values(&self.key);

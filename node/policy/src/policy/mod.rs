@@ -108,7 +108,7 @@ impl Policy {
             + of_statements.sum::<usize>()
     }
 
-    /// Whether it grants access to the public, as S3 defines it ("The meaning of public").
+    /// Whether the policy grants access to the public, as S3 defines it ("The meaning of public").
     pub fn is_public(&self) -> bool {
         self.is_public
     }

@@ -155,7 +155,7 @@ impl Explanation {
 }
 
 impl JudgedStatement {
-    /// Whether it matches.
+    /// Whether the statement matches.
     pub fn matches(&self) -> bool {
         self.failed.is_empty()
     }

@@ -108,7 +108,7 @@ struct SettledVerdicts {
 #[derive(Debug)]
 struct BoundStatement {
     effect: Effect,
-    /// Whether it stands in a policy of the identity, and not in that of the bucket.
+    /// Whether the statement stands in a policy of the identity, and not in that of the bucket.
     is_own: bool,
     actions: ActionSet,
     resources: BucketResources,

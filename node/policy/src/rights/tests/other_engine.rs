@@ -165,7 +165,7 @@ fn another_engine_decides_alike() {
     compare(0..3000);
 }
 
-/// The same over many more cases: minutes.
+/// The comparison over many more cases: minutes.
 #[test]
 #[ignore = "a million cases"]
 fn another_engine_decides_a_million_cases_alike() {

@@ -38,7 +38,7 @@ where
         Self { body, delimiter }
     }
 
-    /// Reads up to the file, and counts what comes for the place that the form has meanwhile.
+    /// Reads up to the file, and counts its bytes for the place that the form has meanwhile.
     ///
     /// # Errors
     /// [`BodyError`] where the body fails or is malformed before its file.
@@ -48,14 +48,14 @@ where
             place.moved(bytes.len());
             if let Some(mut start) = prelude.take(bytes)? {
                 let [first, second] = std::mem::take(&mut start.bytes);
-                let place = Place::File(PartScanner::new(self.delimiter.clone(), first));
+                let stage = FormStage::File(PartScanner::new(self.delimiter.clone(), first));
                 let outcome = self.body.outcome();
                 let file = FormFile {
                     body: self.body,
                     delimiter: self.delimiter,
                     outcome,
                     second,
-                    place,
+                    stage,
                     size: 0,
                     sizes: 0..=u64::MAX,
                     expected: 0,
@@ -73,9 +73,9 @@ pub struct FormFile<B> {
     body: CheckedBody<B>,
     delimiter: Delimiter,
     outcome: Arc<BodyOutcome>,
-    /// Bytes behind those that the place has.
+    /// Bytes behind those that the scanner of the stage has.
     second: Bytes,
-    place: Place,
+    stage: FormStage,
     /// Bytes of the file that came.
     size: u64,
     /// How many there may be.
@@ -85,7 +85,7 @@ pub struct FormFile<B> {
 }
 
 #[derive(Debug)]
-enum Place {
+enum FormStage {
     File(PartScanner),
     Tail(Tail),
 }
@@ -103,8 +103,8 @@ where
 
     fn poll_file(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
         loop {
-            match &mut self.place {
-                Place::File(scanner) => match scanner.step() {
+            match &mut self.stage {
+                FormStage::File(scanner) => match scanner.step() {
                     PartStep::Data(bytes) => {
                         self.size += bytes.len() as u64;
                         let max = *self.sizes.end();
@@ -121,17 +121,19 @@ where
                         }
                         let mut tail = Tail::new(self.delimiter.clone());
                         tail.take(behind)?;
-                        self.place = Place::Tail(tail);
+                        self.stage = FormStage::Tail(tail);
                     }
                     PartStep::NeedMore => {
                         let next = ready!(Self::poll_bytes(&mut self.second, &mut self.body, cx))?;
                         scanner.feed(next.ok_or(FormError::Malformed)?);
                     }
                 },
-                Place::Tail(tail) => match ready!(Self::poll_bytes(&mut self.second, &mut self.body, cx))? {
-                    Some(bytes) => tail.take(bytes)?,
-                    None => return Poll::Ready(Ok(None)),
-                },
+                FormStage::Tail(tail) => {
+                    match ready!(Self::poll_bytes(&mut self.second, &mut self.body, cx))? {
+                        Some(bytes) => tail.take(bytes)?,
+                        None => return Poll::Ready(Ok(None)),
+                    }
+                }
             }
         }
     }

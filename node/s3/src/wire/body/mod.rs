@@ -131,9 +131,9 @@ pub struct BodyTimeouts {
 /// How a body arrives.
 #[derive(Debug)]
 pub enum BodyArrival {
-    /// As it is, with the SHA-256 that it should have, when that was declared.
+    /// Plain bytes, with the SHA-256 that they should have, when that was declared.
     Plain(Option<[u8; 32]>),
-    /// In frames.
+    /// Bytes in frames.
     Framed(Box<ChunkedFraming>),
 }
 

@@ -45,12 +45,12 @@ impl Delimiter {
         Ok(Self { finder: Arc::new(Finder::new(&bytes).into_owned()), bytes })
     }
 
-    /// How many bytes it has.
+    /// Length of the delimiter in bytes.
     pub fn length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Where it stands in `bytes` first.
+    /// Offset of the first delimiter in `bytes`.
     pub fn find(&self, bytes: &[u8]) -> Option<usize> {
         self.finder.find(bytes)
     }

@@ -12,11 +12,11 @@ use crate::wire::limits::{FORM_FIELDS_BYTES_MAX, FORM_REST_BYTES_MAX};
 pub struct Tail {
     delimiter: Delimiter,
     bytes: u64,
-    place: Place,
+    stage: TailStage,
 }
 
 #[derive(Debug)]
-enum Place {
+enum TailStage {
     /// Behind a delimiter: its line, and the head of a part.
     Head(BytesMut),
     /// In a part.
@@ -28,7 +28,7 @@ enum Place {
 impl Tail {
     /// Begins behind the delimiter of the file.
     pub fn new(delimiter: Delimiter) -> Self {
-        Self { delimiter, bytes: 0, place: Place::Head(BytesMut::new()) }
+        Self { delimiter, bytes: 0, stage: TailStage::Head(BytesMut::new()) }
     }
 
     /// Takes the next bytes.
@@ -42,9 +42,9 @@ impl Tail {
         }
         let mut bytes = bytes;
         loop {
-            match &mut self.place {
-                Place::Over => return Ok(()),
-                Place::Head(head) => {
+            match &mut self.stage {
+                TailStage::Over => return Ok(()),
+                TailStage::Head(head) => {
                     // Copied only where it comes in pieces: a frame may have very many short parts.
                     let behind = if head.is_empty() {
                         std::mem::take(&mut bytes)
@@ -55,7 +55,7 @@ impl Tail {
                     let is_last = ends_boundary(&behind)?;
                     let end = memchr::memmem::find(&behind, b"\r\n\r\n");
                     if is_last || (end.is_none() && behind.len() > FORM_FIELDS_BYTES_MAX) {
-                        self.place = Place::Over;
+                        self.stage = TailStage::Over;
                         return Ok(());
                     }
                     let Some(end) = end else {
@@ -67,15 +67,15 @@ impl Tail {
                         return Err(FormError::FileCount { count: 2 });
                     }
                     let part = behind.slice(end + 4..);
-                    self.place = Place::Part(PartScanner::new(self.delimiter.clone(), part));
+                    self.stage = TailStage::Part(PartScanner::new(self.delimiter.clone(), part));
                 }
-                Place::Part(scanner) => match scanner.step() {
+                TailStage::Part(scanner) => match scanner.step() {
                     PartStep::NeedMore if bytes.is_empty() => return Ok(()),
                     PartStep::NeedMore => scanner.feed(std::mem::take(&mut bytes)),
                     PartStep::Data(_) => {}
                     PartStep::End(behind) => {
                         bytes = behind;
-                        self.place = Place::Head(BytesMut::new());
+                        self.stage = TailStage::Head(BytesMut::new());
                     }
                 },
             }
