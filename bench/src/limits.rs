@@ -102,7 +102,7 @@ pub const REST_AFTER_HEAL: Duration = Duration::from_mins(5);
 pub const HEAL_TIMEOUT: Duration = Duration::from_mins(30);
 /// One window of one operation beside a heal; GET and PUT take turns.
 pub const FOREGROUND_WINDOW: Duration = Duration::from_secs(1);
-/// The same for a moment.
+/// `FOREGROUND_WINDOW` for a moment.
 pub const MOMENT_FOREGROUND_WINDOW: Duration = Duration::from_millis(200);
 /// Time before the measured window of requests with volumes gone.
 pub const DEGRADED_WARM_UP: Duration = Duration::from_millis(500);

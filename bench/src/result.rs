@@ -23,7 +23,7 @@ pub struct Results {
     pub schema: u32,
     /// The suite: `load`, `cluster`, `erasure`, ... Also the stem of the file's name.
     pub suite: String,
-    /// When it began, in seconds since the Unix epoch.
+    /// When the run began, in seconds since the Unix epoch.
     pub started: u64,
     /// Machine, commit and settings that hold for every row: `commit`, `cpu`, `cores`, `kernel`,
     /// `filesystem`, `durability`, ...

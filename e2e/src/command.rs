@@ -19,7 +19,7 @@ pub enum CommandError {
     Failed {
         /// The program and its arguments.
         command: String,
-        /// How it ended.
+        /// How the program ended.
         status: std::process::ExitStatus,
         /// The program's standard error, or output where that is empty.
         said: String,

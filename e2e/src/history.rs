@@ -115,13 +115,13 @@ async fn write_until(
     let mut version = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         version += 1;
-        let slot = usize::try_from(version).unwrap_or(0) % KEYS;
+        let object = usize::try_from(version).unwrap_or(0) % KEYS;
         let begun = Instant::now();
         let put = client
             .put_object()
             .bucket(&bucket)
-            .key(key(writer, slot))
-            .body(ByteStream::from(body(writer, slot, version)))
+            .key(key(writer, object))
+            .body(ByteStream::from(body(writer, object, version)))
             .send()
             .await;
         history.slowest = history.slowest.max(begun.elapsed());
@@ -129,20 +129,20 @@ async fn write_until(
         match put {
             Ok(_) => {
                 history.acknowledged += 1;
-                history.possible[slot] = vec![version];
-                history.is_kept[slot] = true;
+                history.possible[object] = vec![version];
+                history.is_kept[object] = true;
             }
             Err(error) => {
-                history.possible[slot].push(version);
-                history.errors.push(format!("put {}: {}", key(writer, slot), DisplayErrorContext(&error)));
+                history.possible[object].push(version);
+                history.errors.push(format!("put {}: {}", key(writer, object), DisplayErrorContext(&error)));
             }
         }
-        if !history.is_kept[slot] {
+        if !history.is_kept[object] {
             continue;
         }
         // An acknowledged write must be there, through whichever node answers.
         let begun = Instant::now();
-        match read(&client, &bucket, writer, slot, &history.possible[slot]).await {
+        match read(&client, &bucket, writer, object, &history.possible[object]).await {
             Ok(()) => history.read += 1,
             Err(error) => history.errors.push(error),
         }
@@ -157,8 +157,8 @@ async fn check(client: &Client, bucket: &str, history: WriterHistory, report: &m
     report.read += reads;
     report.errors.extend(errors);
     report.slowest = report.slowest.max(slowest);
-    for (slot, possible) in possible.iter().enumerate().filter(|(slot, _)| is_kept[*slot]) {
-        match read(client, bucket, writer, slot, possible).await {
+    for (object, possible) in possible.iter().enumerate().filter(|(object, _)| is_kept[*object]) {
+        match read(client, bucket, writer, object, possible).await {
             Ok(()) => report.read += 1,
             Err(error) => report.wrong.push(error),
         }
@@ -169,29 +169,29 @@ async fn read(
     client: &Client,
     bucket: &str,
     writer: usize,
-    slot: usize,
+    object: usize,
     possible: &[u64],
 ) -> Result<(), String> {
-    let key = key(writer, slot);
+    let key = key(writer, object);
     let failed = |error: String| format!("get {key}: {error}");
     let got = client.get_object().bucket(bucket).key(&key).send().await;
     let got = got.map_err(|error| failed(DisplayErrorContext(&error).to_string()))?;
     let bytes = got.body.collect().await.map_err(|error| failed(error.to_string()))?.into_bytes();
-    if possible.iter().any(|version| bytes.as_ref() == body(writer, slot, *version).as_slice()) {
+    if possible.iter().any(|version| bytes.as_ref() == body(writer, object, *version).as_slice()) {
         return Ok(());
     }
     Err(format!("{key}: {} bytes are none of the versions {possible:?}", bytes.len()))
 }
 
-fn key(writer: usize, slot: usize) -> String {
-    format!("writer-{writer}/object-{slot:03}")
+fn key(writer: usize, object: usize) -> String {
+    format!("writer-{writer}/object-{object:03}")
 }
 
 /// Bytes that no other version of any key has (xorshift).
-fn body(writer: usize, slot: usize, version: u64) -> Vec<u8> {
-    let length = SIZES[(slot + usize::try_from(version).unwrap_or(0)) % SIZES.len()];
+fn body(writer: usize, object: usize, version: u64) -> Vec<u8> {
+    let length = SIZES[(object + usize::try_from(version).unwrap_or(0)) % SIZES.len()];
     let seed =
-        (u64::try_from(writer).unwrap_or(0) << 48) ^ (u64::try_from(slot).unwrap_or(0) << 32) ^ version;
+        (u64::try_from(writer).unwrap_or(0) << 48) ^ (u64::try_from(object).unwrap_or(0) << 32) ^ version;
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
@@ -212,7 +212,7 @@ mod tests {
     fn no_two_versions_have_the_same_bytes() {
         let bodies: Vec<Vec<u8>> = (0..3)
             .flat_map(|writer| {
-                (0..4).flat_map(move |slot| (1..9).map(move |version| body(writer, slot, version)))
+                (0..4).flat_map(move |object| (1..9).map(move |version| body(writer, object, version)))
             })
             .collect();
         for (index, one) in bodies.iter().enumerate() {

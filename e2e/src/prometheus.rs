@@ -124,7 +124,7 @@ impl Access {
 
     fn job(&self, target: &Target) -> Value {
         let Target { namespace, pod, port, job, cluster } = target;
-        // As the PodMonitors label what they scrape.
+        // The labels are those that the PodMonitors give to what they scrape.
         let mut labels = serde_json::json!({"namespace": namespace, "pod": pod, "job": job});
         if let Some(cluster) = cluster {
             labels["cluster"] = serde_json::json!(cluster);

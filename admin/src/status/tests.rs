@@ -54,7 +54,7 @@ fn whole() -> StatusReply {
     }
 }
 
-/// The same after the third node went down.
+/// The answer of the same cluster after the third node went down.
 fn degraded() -> StatusReply {
     let mut reply = whole();
     reply.nodes[2].up = false;

@@ -29,7 +29,7 @@ const JUDGED_OF_STORES: [&str; 2] = ["ops_s", "server_cpu_us_op"];
 /// One operation to compare.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// How it is called and chosen.
+    /// The operation's name, by which it is chosen.
     pub name: String,
     /// The work of one run.
     pub work: Work,

@@ -17,7 +17,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// As it stands in a table.
+    /// The verdict as it stands in a table.
     pub fn text(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -32,7 +32,7 @@ impl Verdict {
 pub struct Judgement {
     /// Name of the figure.
     pub figure: String,
-    /// Whether it decides about a regression.
+    /// Whether the figure decides about a regression.
     pub judged: bool,
     /// Side A.
     pub a: Summary,

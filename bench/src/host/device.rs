@@ -49,7 +49,7 @@ impl Effort {
         if moment { Self::MOMENT } else { Self::FULL }
     }
 
-    /// As little as shows that it runs.
+    /// The least that shows that the measurement runs.
     pub const MOMENT: Self =
         Self { syncs: 5, file_bytes: 8 << 20, memory_bytes: 1 << 20, time: Duration::from_millis(1) };
 }

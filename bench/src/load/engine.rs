@@ -88,9 +88,9 @@ pub struct Parts<'a> {
 /// One node of a store, and the requests to it.
 #[derive(Debug)]
 pub struct NodeRequests {
-    /// Where it listens.
+    /// The node's address.
     pub address: SocketAddr,
-    /// How it is connected to over TLS; in clear without.
+    /// The trust of connections over TLS; in clear without.
     pub tls: Option<TlsTrust>,
     /// Builds requests with its name in them.
     pub requests: Requests,

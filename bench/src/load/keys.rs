@@ -115,12 +115,12 @@ impl Order {
         self.mixed.len()
     }
 
-    /// Whether it is empty.
+    /// Whether the order is empty.
     pub fn is_empty(&self) -> bool {
         self.mixed.is_empty()
     }
 
-    /// Whether it is one of folders.
+    /// Whether the order is one of folders.
     pub fn is_of_folders(&self) -> bool {
         matches!(self.listed, ListedName::Folders { .. })
     }

@@ -151,7 +151,7 @@ impl ErasureCase {
         }
     }
 
-    /// The same by the reference.
+    /// Computes the same shards as `compute`, by the reference.
     fn compute_by_reference(&self, reference: &ReedSolomon, stripe: &mut Stripe) {
         if self.lost == 0 {
             reference.encode(stripe).expect("shards of one length");

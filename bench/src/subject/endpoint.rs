@@ -15,7 +15,7 @@ pub struct Endpoint {
     pub address: SocketAddr,
     /// The `host` header.
     pub host: String,
-    /// How it is connected to over TLS; in clear without.
+    /// The trust of connections over TLS; in clear without.
     pub tls: Option<TlsTrust>,
 }
 

@@ -68,7 +68,7 @@ pub enum Error {
     NoBinary {
         /// The tool.
         name: String,
-        /// Where it was looked for.
+        /// Where the program was looked for.
         path: PathBuf,
     },
     /// The command has no words.
@@ -98,7 +98,7 @@ pub enum Error {
     Ended {
         /// The tool.
         name: String,
-        /// How it ended.
+        /// How the process ended.
         status: ExitStatus,
         /// The end of its output.
         output: String,

@@ -1,5 +1,5 @@
 //! The start of a store's processes: a command each, with an environment and a port of its own, and the
-//! places that a store of several nodes says of itself.
+//! addresses that a store of several nodes has.
 //!
 //! Called by `Subject::start` and `Subject::restart`. A store ends with the thread that starts it, however
 //! that thread ends.
@@ -14,7 +14,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::endpoint::{Endpoint, REGION};
 use super::error::Error;
-use super::tool::{CERTIFICATES, Places, Tool};
+use super::tool::{CERTIFICATES, PlaceholderValues, Tool};
 use crate::load::sign::Credentials;
 use crate::tls::authority::{BenchAuthority, TlsTrust};
 
@@ -45,13 +45,13 @@ pub(super) fn certificates(
     authority.trust()
 }
 
-pub(super) fn spawn(tool: &Tool, places: &Places) -> Result<Vec<Child>, Error> {
+pub(super) fn spawn(tool: &Tool, values: &PlaceholderValues) -> Result<Vec<Child>, Error> {
     let start = |source| Error::Start { name: tool.name.clone(), source };
-    let output = fs::File::create(output_path(&places.folder)).map_err(start)?;
+    let output = fs::File::create(output_path(&values.folder)).map_err(start)?;
     let mut children = Vec::new();
-    for (number, port) in (1..).zip(places.ports.iter().take(tool.processes)) {
-        let places = Places { number, port: *port, ..places.clone() };
-        let words = tool.fill(&tool.command, &places)?;
+    for (number, port) in (1..).zip(values.ports.iter().take(tool.processes)) {
+        let values = PlaceholderValues { number, port: *port, ..values.clone() };
+        let words = tool.fill(&tool.command, &values)?;
         let (program, arguments) = words.split_first().expect("a filled command has a word");
         let mut command = Command::new(program);
         // The variables of the caller's shell must not change the measurement.
@@ -61,7 +61,7 @@ pub(super) fn spawn(tool: &Tool, places: &Places) -> Result<Vec<Child>, Error> {
             command.env(name, env::var_os(name).unwrap_or_default());
         }
         for (name, value) in &tool.environment {
-            command.env(name, tool.fill_word(value, &places)?);
+            command.env(name, tool.fill_word(value, &values)?);
         }
         end_with_this_process(&mut command);
         match command.spawn() {
@@ -90,8 +90,8 @@ fn end_with_this_process(command: &mut Command) {
     }
 }
 
-pub(super) fn version(tool: &Tool, places: &Places) -> String {
-    let words = tool.fill(&tool.version, places).unwrap_or_default();
+pub(super) fn version(tool: &Tool, values: &PlaceholderValues) -> String {
+    let words = tool.fill(&tool.version, values).unwrap_or_default();
     let Some((program, arguments)) = words.split_first() else {
         return String::new();
     };

@@ -27,7 +27,7 @@ use crate::load::ask::list_buckets;
 use crate::load::sign::Credentials;
 use endpoint::REGION;
 use folder::{Folder, make_folders, remove_left_over};
-use tool::Places;
+use tool::PlaceholderValues;
 
 /// Last bytes of a store's output that an error shows.
 const OUTPUT_SHOWN_BYTES: usize = 2000;
@@ -56,7 +56,7 @@ pub struct Subject {
 #[derive(Debug)]
 struct StartedStore {
     process: Process,
-    places: Places,
+    values: PlaceholderValues,
     folder: Folder,
 }
 
@@ -85,7 +85,7 @@ impl Subject {
         let port = ports[0];
         let tls = tool.tls.then(|| launch::certificates(&folder.0, tool.processes)).transpose();
         let tls = tls.map_err(|source| Error::Certificates { name: tool.name.clone(), source })?;
-        let places = Places {
+        let values = PlaceholderValues {
             binary: launch::concealed(tool, binary.clone(), &folder.0).map_err(start)?,
             number: 1,
             port,
@@ -95,14 +95,14 @@ impl Subject {
             secret_key: format!("bench-{}-{port}-secret", std::process::id()),
             folder: folder.0.clone(),
         };
-        let children = launch::spawn(tool, &places)?;
-        let version = launch::version(tool, &places);
-        let nodes = places.ports.iter().take(tool.processes);
+        let children = launch::spawn(tool, &values)?;
+        let version = launch::version(tool, &values);
+        let nodes = values.ports.iter().take(tool.processes);
         let at = |port: &u16| Endpoint::at(SocketAddr::from(([127, 0, 0, 1], *port)));
         let mut nodes = nodes.map(|port| Endpoint { tls: tls.clone(), ..at(port) });
         let credentials = Credentials {
-            access_key: places.access_key.clone(),
-            secret_key: places.secret_key.clone(),
+            access_key: values.access_key.clone(),
+            secret_key: values.secret_key.clone(),
             region: REGION.to_owned(),
         };
         let mut subject = Self {
@@ -113,7 +113,7 @@ impl Subject {
             durability: tool.durability.clone(),
             version,
             fingerprint: tool::fingerprint(&binary).map_err(start)?,
-            started: Some(StartedStore { process: Process::watch(children), places, folder }),
+            started: Some(StartedStore { process: Process::watch(children), values, folder }),
         };
         subject.wait_until_ready(tool)?;
         Ok(subject)
@@ -133,7 +133,7 @@ impl Subject {
             End::Killed => started.process.kill(),
         }
         let begin = Instant::now();
-        started.process = Process::watch(launch::spawn(tool, &started.places)?);
+        started.process = Process::watch(launch::spawn(tool, &started.values)?);
         self.wait_until_ready(tool)?;
         Ok(begin.elapsed())
     }
@@ -212,7 +212,7 @@ impl Subject {
         let nodes = launch::announced(&self.output(), tool.announces);
         let mut nodes = nodes.ok_or("it has not said where all its nodes listen")?.into_iter();
         if let Some(path) = &tool.credentials {
-            let path = tool.fill_word(path, &started.places).map_err(|error| error.to_string())?;
+            let path = tool.fill_word(path, &started.values).map_err(|error| error.to_string())?;
             let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
             self.credentials = launch::credentials(&text).ok_or_else(|| format!("{path}: no key pair"))?;
         }

@@ -74,7 +74,7 @@ const fn one() -> usize {
 
 /// Values of the placeholders.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct PlaceholderValues {
     /// The program.
     pub binary: PathBuf,
     /// Number of the process, from 1.
@@ -153,9 +153,9 @@ impl Tool {
     ///
     /// # Errors
     /// The command is empty or has an unknown placeholder.
-    pub fn fill(&self, words: &[String], places: &Places) -> Result<Vec<String>, Error> {
+    pub fn fill(&self, words: &[String], values: &PlaceholderValues) -> Result<Vec<String>, Error> {
         let filled: Result<Vec<String>, Error> =
-            words.iter().map(|word| self.fill_word(word, places)).collect();
+            words.iter().map(|word| self.fill_word(word, values)).collect();
         match filled {
             Ok(words) if words.is_empty() => Err(Error::EmptyCommand { name: self.name.clone() }),
             other => other,
@@ -166,8 +166,9 @@ impl Tool {
     ///
     /// # Errors
     /// It has an unknown placeholder.
-    pub fn fill_word(&self, word: &str, places: &Places) -> Result<String, Error> {
-        let Places { binary, number, port, ports, peer_ports, access_key, secret_key, folder } = places;
+    pub fn fill_word(&self, word: &str, values: &PlaceholderValues) -> Result<String, Error> {
+        let PlaceholderValues { binary, number, port, ports, peer_ports, access_key, secret_key, folder } =
+            values;
         let mut filled = word
             .replace("{binary}", &binary.to_string_lossy())
             .replace("{number}", &number.to_string())
@@ -232,8 +233,8 @@ mod tests {
     const MINIMAL: &str =
         "binary = 'x'\ncommand = ['{binary}', '{folder2}:{port}:{port2}']\ndurability = 'fsync'";
 
-    fn places() -> Places {
-        Places {
+    fn values() -> PlaceholderValues {
+        PlaceholderValues {
             binary: "/bin/x".into(),
             number: 2,
             port: 77,
@@ -249,7 +250,7 @@ mod tests {
     fn the_tools_that_come_with_the_program_are_whole_and_equally_durable() {
         let tools: Vec<Tool> = BUILT_IN.iter().map(|(name, _)| Tool::find(name).unwrap()).collect();
         for tool in &tools {
-            let words = tool.fill(&tool.command, &places()).unwrap();
+            let words = tool.fill(&tool.command, &values()).unwrap();
             // A store that announces its nodes lays its own folders out.
             let own = tool.command.iter().any(|word| word.contains("{number}"));
             let folders = if own { 2..=2 } else { 1..=STORE_FOLDERS };
@@ -258,7 +259,7 @@ mod tests {
                 assert!(words.iter().any(|word| word.contains(&folder)), "{} lacks {folder}", tool.name);
             }
             for value in tool.environment.values() {
-                tool.fill_word(value, &places()).unwrap();
+                tool.fill_word(value, &values()).unwrap();
             }
         }
         refuse_unequal_durability(&tools.iter().collect::<Vec<_>>()).unwrap();
@@ -267,10 +268,10 @@ mod tests {
     #[test]
     fn placeholders_are_filled_and_unknown_ones_refused() {
         let tool = Tool::parse("t", MINIMAL).unwrap();
-        assert_eq!(tool.fill(&tool.command, &places()).unwrap(), ["/bin/x", "/data/2:77:78"]);
-        let error = tool.fill_word("{folder9}", &places()).unwrap_err();
+        assert_eq!(tool.fill(&tool.command, &values()).unwrap(), ["/bin/x", "/data/2:77:78"]);
+        let error = tool.fill_word("{folder9}", &values()).unwrap_err();
         assert!(error.to_string().contains("folder9"), "{error}");
-        assert!(tool.fill(&[], &places()).is_err());
+        assert!(tool.fill(&[], &values()).is_err());
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub enum Op {
     Head,
     /// ListObjectsV2 of a page from a random place, every name verified.
     List,
-    /// The same with a delimiter: a page of folders, every one verified.
+    /// ListObjectsV2 with a delimiter: a page of folders, every one verified.
     ListFolders,
     /// DeleteObject, each key once.
     Delete,

@@ -42,7 +42,7 @@ const LOADS: [Load; 4] = [
     Load { bytes: 1 << 30, clients: 1, objects: 1 },
 ];
 
-/// The same for a moment.
+/// `LOADS` for a moment.
 const MOMENT_LOADS: [Load; 3] = [
     Load { bytes: 4 << 10, clients: 32, objects: 64 },
     Load { bytes: 1 << 20, clients: 32, objects: 32 },

@@ -77,7 +77,7 @@ fn stream_bytes(payload: &Payload, bytes: u64, streams: usize, stream: usize) ->
     pieces.concat()
 }
 
-/// The same digest by another implementation.
+/// The MD5 of the same bytes by another implementation.
 fn reference(payload: &Payload, bytes: u64) -> [u8; 16] {
     use md5::Digest as _;
     let mut md5 = md5::Md5::new();

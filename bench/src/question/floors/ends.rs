@@ -37,7 +37,7 @@ pub(super) fn connected() -> io::Result<(TcpStream, TcpStream)> {
     Ok((near, far))
 }
 
-/// The same for tasks. To be called within a runtime.
+/// Two connected sockets as of `connected`, for tasks. To be called within a runtime.
 pub(super) fn connected_async() -> io::Result<(tokio::net::TcpStream, tokio::net::TcpStream)> {
     let (near, far) = connected()?;
     near.set_nonblocking(true)?;

@@ -37,7 +37,7 @@ pub(super) fn measure(gauge: &mut Gauge<'_>) -> Result<(), Error> {
     records(gauge, UNITS[1])
 }
 
-/// As tokio-rustls is used by default.
+/// Measures tokio-rustls as it is used by default.
 fn as_it_is(gauge: &mut Gauge<'_>, unit: usize) -> Result<(), Error> {
     let runtime = runtime()?;
     let ends = runtime.block_on(async {
