@@ -374,8 +374,8 @@ async fn connection<S, F, B>(
             let is_crowded = usize::try_from(open.get()).is_ok_and(|open| open > allowed.roomy_max);
             if body_state.is_unread() || (is_crowded && body_state.has_grown()) {
                 // Either nothing can follow on this connection, or its buffer is too large to keep while more
-                // than `roomy_max` are open. A client that waits for its turn reads that in the answer; for one
-                // that goes on sending, the close lingers.
+                // than `roomy_max` are open. A client that waits for its turn reads that in the answer; the
+                // close lingers for one that goes on sending.
                 body_state.end();
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

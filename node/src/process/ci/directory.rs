@@ -76,7 +76,7 @@ impl NodeDirectory {
         path
     }
 
-    /// Whether it stays.
+    /// Whether the directory stays when this value is dropped.
     pub(super) const fn is_kept(&self) -> bool {
         matches!(self, Self::Kept(_))
     }

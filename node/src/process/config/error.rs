@@ -51,7 +51,7 @@ pub enum ConfigError {
     /// A setting is well formed and not valid.
     #[error("{origin}: {why}")]
     Value {
-        /// Where it was written.
+        /// Where the value was written.
         origin: Origin,
         /// The fault.
         why: InvalidValue,
@@ -84,7 +84,7 @@ pub enum InvalidValue {
     /// Outside its range.
     #[error("{value} is outside {min} to {max}")]
     Range {
-        /// As written.
+        /// The value as written.
         value: String,
         /// The least.
         min: String,
@@ -94,25 +94,25 @@ pub enum InvalidValue {
     /// No name that can stand in a signature's scope.
     #[error("{name:?} is not a region: lower-case letters, digits and '-'")]
     Region {
-        /// As written.
+        /// The name as written.
         name: String,
     },
     /// No name that can stand in a Host header.
     #[error("{name:?} is not a domain name")]
     Domain {
-        /// As written.
+        /// The name as written.
         name: String,
     },
     /// No network of addresses.
     #[error("{text:?} is no network of addresses, as 10.0.0.0/8 or fd00::/8, and no address")]
     Network {
-        /// As written.
+        /// The text as written.
         text: String,
     },
     /// Two listeners on one address.
     #[error("{address} is the address of the {other} listener too")]
     SameAddress {
-        /// As written.
+        /// The address as written.
         address: std::net::SocketAddr,
         /// The owner of the file.
         other: &'static str,
@@ -126,7 +126,7 @@ pub enum InvalidValue {
     /// A relative path, and no directory from which it counts.
     #[error("{path}: {source}", path = path.display())]
     Path {
-        /// As written.
+        /// The path as written.
         path: PathBuf,
         /// Why not.
         source: std::io::Error,
@@ -134,7 +134,7 @@ pub enum InvalidValue {
     /// No filter for log lines.
     #[error("{level:?} is not a log filter: {why}")]
     LogLevel {
-        /// As written.
+        /// The filter as written.
         level: String,
         /// The fault.
         why: String,

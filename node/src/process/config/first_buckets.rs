@@ -38,13 +38,13 @@ pub enum InvalidBuckets {
     Policy {
         /// The bucket.
         bucket: String,
-        /// As written.
+        /// The word as written.
         word: String,
     },
     /// A name that no bucket has.
     #[error("{name:?} is no name of a bucket")]
     Name {
-        /// As written.
+        /// The name as written.
         name: String,
     },
     /// A list that is longer than a start should take.

@@ -89,25 +89,25 @@ pub enum InvalidCluster {
     /// No id.
     #[error("{id:?} is not the id of a cluster: 32 hex digits, as `sherd-node ca init` prints them")]
     Id {
-        /// As written.
+        /// The id as written.
         id: String,
     },
     /// No label of a DNS name.
     #[error("{name:?} is not a name: 1 to 63 lower-case letters, digits and '-', neither first nor last")]
     Name {
-        /// As written or expanded.
+        /// The name as written or expanded.
         name: String,
     },
     /// Without `@`, or with nothing on one side.
     #[error("{node:?} is not written name@host:port")]
     Node {
-        /// As written.
+        /// The node as written.
         node: String,
     },
     /// Braces without a numeric range in them.
     #[error("{node:?}: {why}")]
     Pattern {
-        /// As written.
+        /// The node as written.
         node: String,
         /// The fault.
         why: InvalidPattern,
@@ -115,7 +115,7 @@ pub enum InvalidCluster {
     /// The two patterns differ in length.
     #[error("{node:?} stands for {names} names and {addresses} addresses")]
     Unequal {
-        /// As written.
+        /// The node as written.
         node: String,
         /// On the left.
         names: usize,
@@ -125,25 +125,25 @@ pub enum InvalidCluster {
     /// No host and port.
     #[error("{address:?} is not an address: host:port, the port above 0")]
     Address {
-        /// As expanded.
+        /// The address as expanded.
         address: String,
     },
     /// One name or address twice.
     #[error("{text} is named twice")]
     Twice {
-        /// As expanded.
+        /// The text as expanded.
         text: String,
     },
     /// More than a cluster can have, or none.
     #[error("{count} nodes are not 1 to {NODES_MAX}")]
     Count {
-        /// As expanded.
+        /// The number as expanded.
         count: usize,
     },
     /// This node is not among them.
     #[error("{name:?} is not one of the nodes: {}", known.join(", "))]
     Unknown {
-        /// As written.
+        /// The name as written.
         name: String,
         /// Up to eight of those there are.
         known: Vec<String>,
@@ -162,13 +162,13 @@ pub enum InvalidCluster {
     /// Connections would live too long, or end before their calls.
     #[error("{value} is not within {RECONNECT_AFTER_MIN} to {RECONNECT_AFTER}")]
     ReconnectAfter {
-        /// As written.
+        /// The value as written.
         value: Period,
     },
     /// A relative path, and no directory from which it counts.
     #[error("{path}: {source}", path = path.display())]
     Path {
-        /// As written.
+        /// The path as written.
         path: PathBuf,
         /// Why not.
         source: std::io::Error,

@@ -268,9 +268,9 @@ pub struct LogSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// When it is on stable storage.
+    /// When the write is on stable storage.
     Fsync,
-    /// When the kernel has it: for measurements and throw-away data, a power cut loses objects.
+    /// When the kernel has the write: for measurements and throw-away data, a power cut loses objects.
     None,
 }
 

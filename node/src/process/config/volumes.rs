@@ -25,7 +25,7 @@ pub enum InvalidVolumes {
     /// Braces without a numeric range in them.
     #[error("{pattern:?}: a range is written {{1...4}}, first number not above the last")]
     Range {
-        /// As written.
+        /// The pattern as written.
         pattern: String,
     },
     /// More than a node can have.
@@ -34,7 +34,7 @@ pub enum InvalidVolumes {
     /// A path that depends on where the process was started.
     #[error("{path} is relative: a volume is named by its absolute path")]
     Relative {
-        /// As expanded.
+        /// The path as expanded.
         path: PathBuf,
     },
     /// Two names of one directory.

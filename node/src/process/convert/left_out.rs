@@ -15,7 +15,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// A thing that has no place in the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LeftOut {
-    /// Where it stands, as `spec.pools[0].runtimeClassName`.
+    /// Path of the thing, as `spec.pools[0].runtimeClassName`.
     pub(super) path: String,
     pub(super) reason: String,
 }

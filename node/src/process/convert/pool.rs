@@ -195,7 +195,7 @@ fn security(pool: &mut Fields, left_out: &mut Vec<LeftOut>) -> Result<Option<Val
             }
         }
     }
-    // As the operator sets them for every pod.
+    // The operator sets these for every pod.
     for (field, ours) in [("runAsNonRoot", json!(true)), ("fsGroupChangePolicy", json!("OnRootMismatch"))] {
         if context.take_present(field).is_some_and(|value| value != ours) {
             left_out.push(LeftOut::new(context.at(field), format!("it is {ours} for every pod")));

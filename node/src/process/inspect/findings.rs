@@ -21,7 +21,7 @@ pub struct VolumeReport {
     /// Number of the volume's life.
     #[serde(rename = "incarnation")]
     pub life: u32,
-    /// Whether it votes, and why not.
+    /// Whether the volume votes, and why not.
     pub state: String,
     /// The epoch of the topology that it carries.
     pub epoch: Option<u64>,

@@ -78,9 +78,9 @@ fn bucket_name(text: &str) -> Result<String, &'static str> {
 /// Host and port of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// As the `Host` header has it.
+    /// The endpoint as the `Host` header has it.
     authority: String,
-    /// As a connection needs it: with a port.
+    /// The endpoint as a connection needs it: with a port.
     address: String,
     /// The name that its certificate must have; `None` in clear text.
     tls_name: Option<EndpointName>,

@@ -24,7 +24,7 @@ pub(crate) const REPORT_GAP: Duration = Duration::from_millis(10);
 /// How old the last moment of a node may be before its state counts as not known. A busy node computes one
 /// within seconds; a reporter that takes this long is blocked.
 pub(crate) const MOMENT_AGE_MAX: Duration = Duration::from_secs(30);
-/// The same in turns of the task that watches it, of [`REPORT_EVERY`] each.
+/// `MOMENT_AGE_MAX` in turns of the task that watches it, of [`REPORT_EVERY`] each.
 pub(crate) const MOMENT_TURNS_MAX: u32 = 30;
 /// Bytes of buffers that an idle node keeps committed.
 pub(crate) const IDLE_BUFFER_BYTES: usize = 4 << 20;

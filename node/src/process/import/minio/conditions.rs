@@ -99,7 +99,7 @@ const KEYS: &[(&str, Sameness)] = &[
 #[derive(Debug)]
 pub(super) struct JudgedStatement<'a> {
     pub(super) effect: Effect,
-    /// Whether it is of a bucket's policy, which requests without a signature are judged by.
+    /// Whether the statement is of a bucket's policy, which requests without a signature are judged by.
     pub(super) is_of_bucket: bool,
     /// The actions of S3 that it is about, without `s3:`.
     pub(super) actions: &'a BTreeSet<&'static str>,

@@ -38,7 +38,7 @@ pub(super) struct Document {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) reason: String,
-    /// Whether it may deny: then a user that has it gets no key without it.
+    /// Whether the policy may deny: then a user that has it gets no key without it.
     pub(super) denies: bool,
 }
 

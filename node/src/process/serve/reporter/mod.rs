@@ -415,7 +415,7 @@ impl NodeControl for NodeReporter {
     }
 
     fn forget_iam(&self) {
-        // As with buckets.
+        // Before the store is open no view of IAM was read either.
         if let Some(store) = self.stage.read().store() {
             store.iam().forget();
         }
