@@ -83,7 +83,7 @@ pub const OPERATOR_CERTIFICATE_RENEWED: Duration = Duration::from_hours(12);
 pub const NODE_CERTIFICATE_RENEWED: Duration = Duration::from_hours(30 * 24);
 /// Life of the certificate of an admin, the longest time that it works after it was withdrawn.
 pub const ADMIN_CERTIFICATE_LIFE: Duration = Duration::from_hours(24);
-/// Such a certificate that ends within this time is issued again.
+/// A certificate of an admin that ends within this time is issued again.
 pub const ADMIN_CERTIFICATE_RENEWED: Duration = Duration::from_hours(12);
 /// A CA that ends within this time is replaced: no certificate that it signs is then cut short by its end,
 /// where the replacement takes up to thirty days.

@@ -12,7 +12,7 @@ pub enum Verdict {
     Better,
     /// B is worse, likewise. In a judged figure this is a regression.
     Worse,
-    /// Nothing that could not be chance or noise.
+    /// The difference may be chance or noise.
     NoDifference,
 }
 

@@ -59,7 +59,7 @@ pub(super) fn ask_at(
     let mut out = RequestBytes::default();
     let mut requests = Requests::new(credentials.clone(), host, bucket);
     requests.build(method, |_| (), "", Headers::NONE, body, &mut out);
-    // Nothing of an object is sent, so that nothing of the pool is needed.
+    // The request sends no bytes of an object, and so needs none of the pool.
     let payloads = Payloads::with_pool(0, 0);
     while !out.is_sent() {
         out.send(&mut stream, &payloads)?;

@@ -47,7 +47,7 @@ pub struct Engine<'a> {
     connections: Vec<Connection>,
     /// Connections without an operation.
     idle: Vec<usize>,
-    /// Nothing begins before this time.
+    /// The time before which no operation begins.
     pause: Duration,
     scratch: Vec<u8>,
     begin: Instant,

@@ -94,7 +94,7 @@ pub struct Requests {
 /// A body that comes with a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Body<'a> {
-    /// None, and no `content-length` either.
+    /// No body, and no `content-length` either.
     None,
     /// This text.
     Text(&'a [u8]),
@@ -112,7 +112,7 @@ pub struct Headers<'a> {
 }
 
 impl Headers<'_> {
-    /// None.
+    /// No checksum and no further header.
     pub const NONE: Self = Self { checksum: None, more: "" };
 }
 

@@ -46,7 +46,7 @@ pub enum Next {
         /// Start of its latency.
         due: Duration,
     },
-    /// Nothing before `until`.
+    /// Begin no operation before `until`.
     Wait {
         /// When the next operation is due.
         until: Duration,

@@ -24,7 +24,7 @@ pub enum Fault {
     Malformed,
     /// The connection was refused, reset or closed.
     Connection(String),
-    /// Nothing came for longer than the limit.
+    /// No byte came for longer than the limit.
     Timeout,
     /// An open loop could not send it in time.
     Unsent,

@@ -23,7 +23,7 @@ pub struct Group {
 /// Objects that a group writes before it measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objects {
-    /// None: its first operation writes them.
+    /// No object: the group's first operation writes them.
     None,
     /// As many as the command line says for listings.
     Listed,

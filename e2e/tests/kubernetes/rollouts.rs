@@ -198,7 +198,7 @@ pub(crate) async fn finish(load: Load, client: &Client, bucket: &str) -> CaseRes
     Ok(note)
 }
 
-/// Nothing is left to replace or to heal.
+/// Checks that the cluster rests: no pod is to be replaced, and no volume to be healed.
 pub(crate) fn rests(namespace: &Namespace) -> Result<(), String> {
     for (condition, expected) in
         [("UpgradeBlocked", "False"), ("Progressing", "False"), ("Degraded", "False")]

@@ -91,7 +91,7 @@ fn value_of<'a>(tags: &'a [Tag], key: &str) -> Option<&'a str> {
 
 /// The entity that a request is about.
 struct SubjectEntity {
-    /// None for everything.
+    /// The ARN of the entity; none for everything.
     arn: Option<String>,
     tags: Vec<Tag>,
 }

@@ -30,7 +30,7 @@ pub enum Effect {
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) effect: Effect,
-    /// None in a policy of an identity: it is about the identity that has it.
+    /// The test of principals; none in a policy of an identity, which is about the identity that has it.
     pub(crate) principals: Option<PrincipalTest>,
     pub(crate) actions: Arc<ActionTest>,
     pub(crate) resources: ResourceTest,

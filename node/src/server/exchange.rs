@@ -52,7 +52,7 @@ struct ExchangeState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum ClientLook {
-    /// None was asked for.
+    /// No look was asked for.
     None,
     Asked,
     /// The client is there.
@@ -157,7 +157,8 @@ impl Exchange {
         self.waits_for_head() || self.0.place.keep()
     }
 
-    /// Nothing waits for the socket. `true` where that ends an answer: the connection waits for a head again.
+    /// Notes that all bytes were sent. `true` where that ends an answer: the connection waits for a head
+    /// again.
     pub(super) fn all_is_sent(&self) -> bool {
         let ends = self.is_at(ExchangeStage::Flush);
         if ends {

@@ -60,8 +60,8 @@ fn answer(
     if !is_read || names_bucket(&head_of(request)) {
         return None;
     }
-    // Nothing of the reasons, which name volumes and nodes: the admin listener has them, which is kept
-    // inside.
+    // The answer leaves out the reasons, which name volumes and nodes: the admin listener has them, which is
+    // kept inside.
     let answer = admin::health_answer(asked, health);
     let is_well = answer.status().is_success();
     let word = match asked {

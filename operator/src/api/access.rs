@@ -79,9 +79,9 @@ impl AccessCondition {
 pub enum AccessReason {
     /// All is in force.
     AsAsked,
-    /// Not judged before something else holds.
+    /// The condition is not judged before another one holds.
     Waiting,
-    /// Nothing of the kind is asked for.
+    /// The specification asks for nothing of the kind.
     NotNeeded,
     /// The specification contradicts itself.
     SpecInvalid,

@@ -288,7 +288,7 @@ pub enum Reason {
     NotObserved,
     /// Another object has a name that the operator needs.
     NameTaken,
-    /// Nothing of the kind is under way.
+    /// No work of the kind is under way.
     NotNeeded,
     /// Claims were asked for more, and do not have it yet.
     Resizing,

@@ -26,7 +26,7 @@ impl Verdict {
         Self { condition, status: FALSE, reason, message: message.into() }
     }
 
-    /// Nothing is known of a condition before another one holds.
+    /// A condition that is not judged before another one holds.
     pub(super) fn waiting(condition: AccessCondition) -> Self {
         let message = "not judged before what it needs is there".to_owned();
         Self { condition, status: UNKNOWN, reason: AccessReason::Waiting, message }
@@ -52,7 +52,7 @@ impl Verdict {
         Self::bad(condition, unusable.reason, unusable.message.clone())
     }
 
-    /// Nothing keeps the object.
+    /// The object's deletion is not blocked.
     pub(super) fn not_deleted() -> Self {
         Self::bad(
             AccessCondition::DeletionBlocked,

@@ -36,7 +36,7 @@ impl KeyedAuthority {
 /// How far a replacement of the CA came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RotationState {
-    /// None is under way.
+    /// No replacement is under way.
     Steady {
         /// The CA.
         current: KeyedAuthority,

@@ -102,7 +102,7 @@ fn pods_run_on_the_architectures_of_the_image_alone() {
     let expected = json!([
         {"matchExpressions": [expression("disk", &["nvme"]), amd64]},
         {"matchExpressions": [amd64], "matchFields": [field]},
-        // Such a term matches no host.
+        // An empty term matches no host.
         {},
     ]);
     assert_eq!(terms(document), expected);

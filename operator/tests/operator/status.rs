@@ -538,7 +538,8 @@ fn names_that_are_taken_leave_running_nodes_ready() {
     says(&status, ConditionType::CertificatesReady, "Unknown", Reason::Waiting, "");
 }
 
-/// Nothing is renewed while nothing is changed, and nothing outlives the CA.
+/// While a cluster is paused or its specification invalid, no certificate is renewed; and none outlives the
+/// CA.
 #[test]
 fn certificates_that_end_soon_are_reported() {
     let day = 24 * 3_600;

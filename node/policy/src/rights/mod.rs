@@ -359,7 +359,7 @@ impl BucketRights {
 }
 
 impl BoundStatement {
-    /// None if the statement can match nothing.
+    /// Binds a statement to a bucket and a caller; none if it can match no request.
     fn new(whole: &Arc<Statement>, is_own: bool, bucket: &str, caller: Caller<'_>) -> Option<Self> {
         let resources = whole.resources.for_bucket(bucket, caller);
         if resources.matches_bucket() == Some(false) && resources.matches_all_objects() == Some(false) {

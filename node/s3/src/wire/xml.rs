@@ -161,7 +161,7 @@ pub(crate) fn with_plain_characters(document: Bytes) -> Option<Bytes> {
     for behind in pieces {
         let reference = behind.split_once(';').and_then(|(digits, rest)| Some((referenced(digits)?, rest)));
         match reference {
-            // None of these is a mark of XML's own.
+            // Marks of XML's own, such as `<`, are not among these characters.
             Some((character, rest)) if !is_character(character) || character > '\u{FFFF}' => {
                 plain.push(character);
                 plain.push_str(rest);
@@ -279,7 +279,8 @@ mod tests {
             ("<![CDATA[]]]]><![CDATA[>]]><![CDATA[]]>", "]]&gt;"),
             ("<Key><![CDATA[</Key><Key>]]></Key>", "<Key>&lt;/Key&gt;&lt;Key&gt;</Key>"),
             ("<Key><![CDATA[<![CDATA[]]></Key>", "<Key>&lt;![CDATA[</Key>"),
-            // None of these is one.
+            // `<![CDATA[` within an instruction or a comment begins no section, and `>` in an attribute ends
+            // no tag.
             ("<?a <![CDATA[b]]>?><a><!-- <![CDATA[ -->c</a>", "<a>c</a>"),
             ("<a b='>' c=\"'>\"><![CDATA[\u{E4}>]]></a>", "<a b='>' c=\"'>\">\u{E4}&gt;</a>"),
         ] {

@@ -258,7 +258,8 @@ mod tests {
         assert!(files.start().is_err(), "the main file must be valid");
     }
 
-    /// Else another mistake in the file would have a lost cluster formed again.
+    /// The key `cluster.formed` is read from a live file that cannot be used, too: without it a start would
+    /// form a lost cluster again.
     #[test]
     fn a_cluster_that_was_formed_stays_so_in_a_live_file_that_cannot_be_used() {
         let id = "6a0812f15d1e119c43c3e498e22f294a";

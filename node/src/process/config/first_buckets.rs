@@ -20,7 +20,7 @@ pub struct FirstBucket {
 /// The use that a request without a signature may make of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenTo {
-    /// None.
+    /// No use.
     Nothing,
     /// Lists its keys and reads its objects.
     Download,

@@ -19,7 +19,7 @@ use crate::process::config::limits::VOLUMES_MAX;
 /// Why the volumes as written are not volumes.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidVolumes {
-    /// None at all.
+    /// No volume is named.
     #[error("no volume is named")]
     None,
     /// Braces without a numeric range in them.

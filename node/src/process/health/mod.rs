@@ -73,7 +73,7 @@ pub enum HealthError {
 /// Why an address gives no health.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Nothing listens, or the connection broke.
+    /// No process listens, or the connection broke.
     #[error(transparent)]
     Exchange(#[from] ExchangeFailure),
     /// The answer is late.

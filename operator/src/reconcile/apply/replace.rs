@@ -32,7 +32,7 @@ pub(super) async fn replace(
     };
     match put(api, child, &found).await {
         Err(kube::Error::Api(again)) if again.code == 422 => match child.resource.kind.as_str() {
-            // Nothing of it can change.
+            // A ConfigMap that is immutable cannot change at all.
             "ConfigMap" => {
                 api.delete(&child.name, &found_version).await?;
                 patch(api, child, false).await.map(Some)

@@ -45,7 +45,7 @@ pub(super) fn owned<K: Resource<DynamicType = ()>>(
     owned_as(valid, ApiResource::erase::<K>(&()), name, body)
 }
 
-/// Such a child, of a kind that this program has no type of.
+/// A child that is garbage with its cluster, of a kind that this program has no type of.
 pub(super) fn owned_as(valid: &ValidCluster<'_>, resource: ApiResource, name: &str, body: Value) -> Child {
     let mut child = child(valid, resource, name, &valid.names().labels(), body);
     if let Some(owner) = valid.cluster().controller_owner_ref(&()) {

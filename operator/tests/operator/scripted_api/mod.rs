@@ -354,7 +354,7 @@ async fn what_cannot_be_made_again_is_put_back() {
     reconcile(&operator, &cluster(&server)).await.expect("reconciled");
     assert_eq!(data(), made);
     assert_eq!(server.get(MASTER_KEY).expect("there")["metadata"]["labels"]["sherd.dev/cluster"], "demo");
-    // Nothing is taken from a copy that was edited.
+    // No text is taken from a copy that was edited.
     let mut edited = server.get(RECOVERY).expect("there");
     edited["data"]["AWS_SECRET_ACCESS_KEY"] = json!("b3RoZXI=");
     server.put(RECOVERY, edited);

@@ -181,7 +181,7 @@ async fn a_template_that_is_gone_is_built() {
     };
     for lost in [OLD_CONFIG, REVISION] {
         let mut world = made_by_another().await;
-        // Else the StatefulSet itself has it.
+        // The template is edited, so that the StatefulSet itself does not have the recorded one.
         edit(&world);
         world.controller(true);
         world.server.delete(lost);

@@ -346,7 +346,7 @@ async fn an_authority_that_is_lost_for_good_is_made_again_without_an_outage() {
     }
 }
 
-/// Nothing is left of the CA that running nodes trust: they cannot be given another one.
+/// The certificate of the CA that running nodes trust is lost: they cannot be given another one.
 #[tokio::test]
 async fn without_the_certificate_of_the_former_authority_the_cluster_is_made_again() {
     let served = Served::of(1).await;

@@ -210,7 +210,7 @@ async fn the_status_makes_no_bucket_an_objects_own() {
     assert!(server.get(PHOTOS).is_none() && store.bucket("photos").is_some());
 }
 
-/// Else a namespace could take any bucket of the cluster by naming it.
+/// Without the rule a namespace could take any bucket of the cluster by naming it.
 #[tokio::test]
 async fn another_namespace_adopts_only_what_the_cluster_allows() {
     let (server, store) = a_serving_cluster();

@@ -47,7 +47,7 @@ fn former((id, ends_at): (&str, i64)) -> FormerKey {
 }
 
 const CASES: &[Case] = &[
-    // Nothing is there.
+    // No key and no Secret.
     Case { keys: &[], secret: None, last: None, former: None, rotate: None, expected: (&[], true, None) },
     // Cut before the first Secret.
     Case {

@@ -67,7 +67,7 @@ pub enum BodyError {
     /// The transport ended it for the sake of faster ones.
     #[error(transparent)]
     GaveWay(#[from] BodyGaveWay),
-    /// Nothing came for too long, or all of it took too long.
+    /// No byte came for too long, or all of the body took too long.
     #[error("the body came too slowly")]
     Slow,
     /// The requests of its caller's key were ended.

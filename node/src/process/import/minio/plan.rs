@@ -28,7 +28,7 @@ pub(super) struct Entity {
 /// The steps of an entity.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing of this name is there.
+    /// No entity of this name is there.
     Make(Vec<Call>),
     /// A cut import made it.
     Finish(Vec<Call>),
