@@ -38,7 +38,7 @@ where
         Self { body, delimiter }
     }
 
-    /// Reads up to the file, and counts its bytes for the place that the form has meanwhile.
+    /// Reads up to the file, and counts the bytes that come for the place of the form.
     ///
     /// # Errors
     /// [`BodyError`] where the body fails or is malformed before its file.
