@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod signer;
 pub mod frames;
 pub mod post_policy;
 pub mod form_fields;
