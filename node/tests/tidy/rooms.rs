@@ -13,7 +13,7 @@ use super::source::{Source, sources};
 
 /// The crates as houses: path, and its rooms from top to bottom. A crate whose rooms make a knot has no such
 /// order; `ratchet.toml` counts its arrows that run up.
-const HOUSES: [(&str, &str); 16] = [
+const HOUSES: [(&str, &str); 17] = [
     ("node", "process server health audit log"),
     (
         "node/s3",
@@ -23,7 +23,7 @@ const HOUSES: [(&str, &str); 16] = [
     ("node/front", "verifier decision callers unproven denial audit source limits"),
     (
         "node/signature",
-        "frames post_policy form_fields presigned_v2 presigned authorization credential_scope canonical \
+        "signer frames post_policy form_fields presigned_v2 presigned authorization credential_scope canonical \
          signing_key payload amz_date query error secret limits",
     ),
     ("node/net", "rpc links grpc wire tls listen"),
@@ -47,6 +47,10 @@ const HOUSES: [(&str, &str); 16] = [
     ("proto", "fuzzing frame sender convert limits v1"),
     ("trust", "service authority certificate proof name limits"),
     ("admin", "user status ask plain limits"),
+    (
+        "client",
+        "cli sync transfer local s3 client document transport payload credentials endpoint checksum glob error limits",
+    ),
     ("kubectl", "cli support status users logs node cluster session error limits"),
     ("e2e", "kubernetes prometheus history command"),
 ];

@@ -1,0 +1,65 @@
+//! Buckets: list, make, remove.
+
+use std::time::SystemTime;
+
+use http::Method;
+
+use crate::client::{Call, Client};
+use crate::credentials::source::REGION;
+use crate::document::{self, ListBuckets};
+use crate::error::Error;
+use crate::payload::Payload;
+
+/// A bucket of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketEntry {
+    /// The name.
+    pub name: String,
+    /// The time at which it was made.
+    pub created: Option<SystemTime>,
+}
+
+impl Client {
+    /// Lists the buckets of the caller.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn buckets(&self) -> Result<Vec<BucketEntry>, Error> {
+        let body = self.document(&Call::new(Method::GET)).await?;
+        let list: ListBuckets = document::read(&body).ok_or_else(|| Error::Malformed {
+            resource: self.account().endpoint.url(),
+            what: "it is no list of buckets",
+        })?;
+        let entry = |bucket: document::BucketElement| BucketEntry {
+            created: humantime::parse_rfc3339_weak(&bucket.creation_date).ok(),
+            name: bucket.name,
+        };
+        Ok(list.buckets.bucket.into_iter().map(entry).collect())
+    }
+
+    /// Makes a bucket in the account's region.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn create_bucket(&self, bucket: &str) -> Result<(), Error> {
+        let region = self.account().region.as_str();
+        let body = if region == REGION { bytes::Bytes::new() } else { document::location_body(region) };
+        self.document(&Call::bucket(Method::PUT, bucket).payload(Payload::Bytes(body))).await.map(drop)
+    }
+
+    /// Removes an empty bucket.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn delete_bucket(&self, bucket: &str) -> Result<(), Error> {
+        self.document(&Call::bucket(Method::DELETE, bucket)).await.map(drop)
+    }
+
+    /// Refuses a bucket that is not there or not the caller's to use.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn head_bucket(&self, bucket: &str) -> Result<(), Error> {
+        self.send(&Call::bucket(Method::HEAD, bucket)).await.map(drop)
+    }
+}

@@ -1,0 +1,99 @@
+//! Answers that make a client try again, correct itself, or give up.
+
+use crate::fixture::{Ended, Sherd};
+use crate::scripted::Scripted;
+
+const LIST: &str = "<ListBucketResult><Contents><Key>a</Key><Size>1</Size></Contents></ListBucketResult>";
+
+fn ls(server: &Scripted, more: &[&str]) -> Ended {
+    let sherd = Sherd::new();
+    let arguments = [&["ls", "s3://b"], more].concat();
+    Ended::of(sherd.command_at(server.address, &arguments).output().expect("it runs"))
+}
+
+fn error(code: &str) -> String {
+    format!("<Error><Code>{code}</Code><Message>words</Message></Error>")
+}
+
+#[test]
+fn a_busy_service_is_asked_again_with_a_new_signature_and_the_same_id() {
+    let slow = error("SlowDown");
+    let server = Scripted::new(&[
+        ("503 Slow Down", &slow),
+        ("429 Too Many Requests\r\nretry-after: 0", ""),
+        ("500 Internal Server Error", ""),
+        ("200 OK", &slow),
+        ("200 OK", LIST),
+    ]);
+    let ended = ls(&server, &[]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ids = server.headers("amz-sdk-invocation-id");
+    assert_eq!(ids.len(), 5);
+    assert!(ids[..4].iter().all(|id| *id == ids[0] && id.len() == 36), "{ids:?}");
+    let attempts = server.headers("amz-sdk-request");
+    assert_eq!(attempts[..3], ["attempt=1; max=8", "attempt=2; max=8", "attempt=3; max=8"]);
+    assert!(server.headers("authorization").iter().all(|text| text.starts_with("AWS4-HMAC-SHA256 ")));
+}
+
+#[test]
+fn attempts_have_an_end() {
+    let slow = error("SlowDown");
+    let server = Scripted::new(&[("503 Slow Down", &slow)]);
+    let ended = ls(&server, &["--attempts", "3"]);
+    assert_eq!((ended.code, server.heads().len()), (Some(5), 3), "{ended:?}");
+    assert!(ended.err.contains("SlowDown (503): words"), "{ended:?}");
+}
+
+#[test]
+fn a_refusal_is_not_tried_again() {
+    let denied = error("AccessDenied");
+    let server = Scripted::new(&[("403 Forbidden", &denied)]);
+    let ended = ls(&server, &[]);
+    assert_eq!((ended.code, server.heads().len()), (Some(4), 1), "{ended:?}");
+}
+
+#[test]
+fn a_wrong_region_is_taken_from_the_answer_once() {
+    let wrong = error("AuthorizationHeaderMalformed");
+    let server =
+        Scripted::new(&[("400 Bad Request\r\nx-amz-bucket-region: eu-west-7", &wrong), ("200 OK", LIST)]);
+    assert_eq!(ls(&server, &[]).code, Some(0));
+    let scopes = server.headers("authorization");
+    assert!(scopes[0].contains("/us-east-1/s3/") && scopes[1].contains("/eu-west-7/s3/"), "{scopes:?}");
+    let head = "400 Bad Request\r\nx-amz-bucket-region: eu-west-7";
+    let server = Scripted::new(&[(head, &wrong)]);
+    assert_eq!((ls(&server, &[]).code, server.heads().len()), (Some(1), 2));
+}
+
+#[test]
+fn a_clock_that_is_off_is_taken_from_the_answer_once() {
+    let skewed = error("RequestTimeTooSkewed");
+    let head = "403 Forbidden\r\ndate: Fri, 24 May 2013 00:00:00 GMT";
+    let server = Scripted::new(&[(head, &skewed), ("200 OK", LIST)]);
+    assert_eq!(ls(&server, &[]).code, Some(0));
+    let dates = server.headers("x-amz-date");
+    assert!(!dates[0].starts_with("2013") && dates[1].starts_with("20130524T0000"), "{dates:?}");
+    let server = Scripted::new(&[(head, &skewed)]);
+    let ended = ls(&server, &[]);
+    assert_eq!((ended.code, server.heads().len()), (Some(4), 2), "{ended:?}");
+}
+
+#[test]
+fn a_body_that_is_not_what_was_stored_is_no_file() {
+    let sherd = Sherd::new();
+    let head = "200 OK\r\netag: \"e\"\r\nx-amz-checksum-crc64nvme: AAAAAAAAAAA=";
+    let server = Scripted::new(&[(head, "damaged")]);
+    let copy = ["cp", "s3://b/k", "down/k"];
+    let ended = Ended::of(sherd.command_at(server.address, &copy).output().expect("it runs"));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("CRC64NVME of what was received is"), "{ended:?}");
+    assert_eq!(sherd.files("down"), [""; 0]);
+}
+
+#[test]
+fn what_is_no_answer_of_s3_is_said() {
+    let server = Scripted::new(&[("200 OK", "<html>a portal</html>")]);
+    let ended = ls(&server, &[]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("the answer cannot be read"), "{ended:?}");
+}

@@ -1,0 +1,11 @@
+//! `sherd` as a person runs it, against a node of the store in a process of its own: every verb, the ways in
+//! which transfers break, and what is left then.
+
+mod fixture;
+mod relay;
+mod scripted;
+mod answers;
+mod breaks;
+mod names;
+mod trees;
+mod verbs;

@@ -1,0 +1,158 @@
+//! Trees: `cp -r`, `mv -r`, `sync`, `diff`, filters, and copies from one service to another.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::fixture::{Sherd, noise, same};
+use crate::relay::{Relay, Rule, Way};
+
+const MIB: usize = 1 << 20;
+
+fn keys(sherd: &Sherd, key: &str) -> Vec<String> {
+    let out = sherd.ok(&["find", &sherd.url(key), "--json"]);
+    let beginning = format!("s3://{}/", sherd.bucket);
+    let name = |line: &str| {
+        let value: Value = serde_json::from_str(line).expect("JSON");
+        value["name"].as_str().expect("a name").trim_start_matches(&beginning).to_owned()
+    };
+    out.lines().map(name).collect()
+}
+
+#[test]
+fn a_tree_goes_up_and_down_and_is_the_same() {
+    let sherd = Sherd::new();
+    for index in 0..300_u32 {
+        sherd.write(&format!("t/{}/{index}", index % 7), noise(index as usize * 37, u64::from(index)));
+    }
+    sherd.write("t/large.json", noise(18 * MIB, 1));
+    let out = sherd.ok(&["cp", "-r", &sherd.text("t"), &sherd.url("p"), "--json"]);
+    let events: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(events.len(), 301);
+    assert!(events.iter().all(|event| event["event"] == "done" && event["verb"] == "copy"));
+    sherd.ok(&["cp", "-r", &sherd.url("p/"), &sherd.text("back"), "--quiet"]);
+    assert_eq!(sherd.files("t"), sherd.files("back"));
+    for name in sherd.files("t") {
+        assert!(same(&sherd.path("t").join(&name), &sherd.path("back").join(&name)), "{name}");
+    }
+    assert!(sherd.ok(&["stat", &sherd.url("p/large.json")]).contains("content-type: application/json"));
+}
+
+#[test]
+fn a_sync_copies_what_differs_and_removes_what_is_gone() {
+    let sherd = Sherd::new();
+    for name in ["a", "b/c", "b-d", "e"] {
+        sherd.write(&format!("t/{name}"), name);
+    }
+    let (folder, prefix) = (sherd.text("t"), sherd.url("p"));
+    assert_eq!(sherd.ok(&["sync", &folder, &prefix]).lines().count(), 4);
+    assert_eq!(sherd.ok(&["sync", &folder, &prefix]), "", "nothing differs");
+    assert_eq!(sherd.ok(&["diff", &folder, &prefix]), "");
+    sherd.write("t/a", "longer than before");
+    fs::remove_file(sherd.path("t/e")).unwrap();
+    sherd.write("t/f", "new");
+    let diff = sherd.run(&["diff", &folder, &prefix]);
+    assert_eq!((diff.code, diff.out.as_str()), (Some(1), "! a\n> e\n< f\n"));
+    let plan = sherd.ok(&["sync", &folder, &prefix, "--delete", "--dry-run"]);
+    assert!(plan.contains("would delete") && plan.lines().count() == 3, "{plan}");
+    assert_eq!(keys(&sherd, "p"), ["p/a", "p/b-d", "p/b/c", "p/e"], "nothing was done");
+    sherd.ok(&["sync", &folder, &prefix]);
+    assert_eq!(keys(&sherd, "p"), ["p/a", "p/b-d", "p/b/c", "p/e", "p/f"]);
+    sherd.ok(&["sync", &folder, &prefix, "--delete"]);
+    assert_eq!(keys(&sherd, "p"), ["p/a", "p/b-d", "p/b/c", "p/f"]);
+
+    sherd.write("back/gone", "x");
+    let back = sherd.text("back");
+    sherd.ok(&["sync", &prefix, &back, "--delete"]);
+    assert_eq!(sherd.files("back"), ["a", "b-d", "b/c", "f"]);
+    assert_eq!(sherd.ok(&["sync", &prefix, &back]), "", "files have the times of their objects");
+    assert_eq!(sherd.ok(&["sync", &prefix, &sherd.url("copy")]).lines().count(), 4);
+    assert_eq!(sherd.ok(&["diff", &prefix, &sherd.url("copy"), "--compare", "etag"]), "");
+}
+
+#[test]
+fn an_etag_finds_a_change_that_size_and_time_hide() {
+    let sherd = Sherd::new();
+    let file = sherd.write("t/a", "one");
+    let old = fs::metadata(&file).unwrap().modified().unwrap() - std::time::Duration::from_hours(1);
+    sherd.ok(&["sync", &sherd.text("t"), &sherd.url("p")]);
+    fs::write(&file, "two").unwrap();
+    fs::File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
+    let (folder, prefix) = (sherd.text("t"), sherd.url("p"));
+    assert_eq!(sherd.ok(&["diff", &folder, &prefix]), "");
+    assert_eq!(sherd.run(&["diff", &folder, &prefix, "--compare", "etag"]).out, "! a\n");
+    sherd.ok(&["sync", &folder, &prefix, "--compare", "etag"]);
+    assert_eq!(sherd.ok(&["cat", &sherd.url("p/a")]), "two");
+}
+
+#[test]
+fn a_source_that_is_empty_or_unreadable_removes_nothing() {
+    let sherd = Sherd::new();
+    sherd.write("t/a/x", "x");
+    sherd.write("t/b/y", "y");
+    sherd.write("t/c/z", "z");
+    let (folder, prefix) = (sherd.text("t"), sherd.url("p"));
+    sherd.ok(&["sync", &folder, &prefix]);
+    for source in [sherd.url("typo"), sherd.text("typo")] {
+        let target = if source.starts_with("s3://") { sherd.text("t") } else { prefix.clone() };
+        assert_ne!(sherd.run(&["sync", &source, &target, "--delete"]).code, Some(0), "{source}");
+    }
+    assert_eq!((keys(&sherd, "p").len(), sherd.files("t").len()), (3, 3));
+    fs::remove_dir_all(sherd.path("t/b")).unwrap();
+    // A link that leads nowhere stands for a folder that cannot be read: tests may run as root.
+    std::os::unix::fs::symlink("nowhere", sherd.path("t/b")).unwrap();
+    fs::remove_dir_all(sherd.path("t/c")).unwrap();
+    assert_ne!(sherd.run(&["sync", &folder, &prefix, "--delete"]).code, Some(0));
+    assert_eq!(keys(&sherd, "p").len(), 3, "what is behind the error may be there");
+}
+
+#[test]
+fn filters_choose_by_name_below_what_was_asked_for() {
+    let sherd = Sherd::new();
+    for name in ["a.txt", "b.log", "x/c.txt", "x/d.log"] {
+        sherd.write(&format!("t/{name}"), name);
+    }
+    let (folder, prefix) = (sherd.text("t"), sherd.url("p"));
+    sherd.ok(&["cp", "-r", &folder, &prefix, "--include", "*.txt"]);
+    assert_eq!(keys(&sherd, "p"), ["p/a.txt", "p/x/c.txt"]);
+    sherd.ok(&["sync", &folder, &prefix, "--exclude", "x/*"]);
+    assert_eq!(keys(&sherd, "p"), ["p/a.txt", "p/b.log", "p/x/c.txt"]);
+    sherd.ok(&["sync", &folder, &prefix, "--delete", "--include", "nothing"]);
+    assert_eq!(keys(&sherd, "p").len(), 3, "what filters leave out is not removed either");
+    sherd.ok(&["rm", "-r", &prefix, "--exclude", "*.log"]);
+    assert_eq!(keys(&sherd, "p"), ["p/b.log"]);
+}
+
+#[test]
+fn what_is_moved_is_gone_from_its_source() {
+    let sherd = Sherd::new();
+    sherd.write("t/a", "a");
+    sherd.write("t/b/c", "c");
+    sherd.ok(&["mv", "-r", &sherd.text("t"), &sherd.url("p")]);
+    assert_eq!((sherd.files("t"), keys(&sherd, "p").len()), (vec![], 2));
+    sherd.ok(&["mv", &sherd.url("p/a"), &sherd.url("q/")]);
+    assert_eq!((keys(&sherd, "p"), keys(&sherd, "q")), (vec!["p/b/c".to_owned()], vec!["q/a".to_owned()]));
+    sherd.ok(&["mv", &sherd.url("q/a"), &sherd.text("down/")]);
+    assert_eq!((sherd.files("down"), keys(&sherd, "q")), (vec!["a".to_owned()], vec![]));
+}
+
+#[test]
+fn objects_go_from_one_service_to_another_with_their_headers() {
+    let sherd = Sherd::new();
+    let large = sherd.write("large", noise(25 * MIB, 1));
+    let small = sherd.write("small.txt", "small");
+    let put = ["cp", &large, &small, &sherd.url("p/"), "--metadata", "Who=me", "--cache-control", "no-store"];
+    sherd.ok(&put);
+    let relay = Relay::new(Way::Down, Rule::Pass);
+    let set = ["alias", "set", "other", &format!("http://{}", relay.address), "tester"];
+    assert_eq!(sherd.fed(b"tester-secret\n", &set).code, Some(0));
+    let (source, target) = (sherd.url("p"), format!("other://{}/q", sherd.bucket));
+    sherd.ok(&["cp", "-r", &source, &target]);
+    sherd.ok(&["cp", "-r", &sherd.url("q"), &sherd.text("back")]);
+    assert!(same(&sherd.path("large"), &sherd.path("back/large")));
+    let stat = sherd.ok(&["stat", &sherd.url("q/small.txt"), &sherd.url("q/large")]);
+    for (words, count) in [("cache-control: no-store", 2), ("x-amz-meta-who: me", 2), ("text/plain", 1)] {
+        assert_eq!(stat.matches(words).count(), count, "{stat}");
+    }
+    assert_eq!(stat.matches("CRC64NVME").count(), 2, "{stat}");
+}
