@@ -5,7 +5,7 @@ use crate::report::{holds, holds_up_to};
 use crate::cluster::{Cluster, Kind};
 use crate::heal_rules::{
     a_put_and_a_volume_that_goes_back, a_put_and_a_wiped_asker_or_source, a_put_and_a_wiped_volume,
-    a_put_and_an_append, five_volumes, two_puts_and_a_restart, two_puts_that_miss_two,
+    a_put_and_an_append, an_upload, five_volumes, two_puts_and_a_restart, two_puts_that_miss_two,
     two_wiped_beside_one_behind,
 };
 
@@ -62,4 +62,11 @@ fn volumes_become_whole_beside_several_writes() {
 fn a_want_ends_where_its_tombstone_was_dropped() {
     let model = Cluster { writes: &[&[Put], &[Delete]], drops: true, ..Cluster::default() };
     holds_up_to("a put, a delete and a drop", &model, STATES_MAX);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn data_of_a_part_is_whole_in_its_object() {
+    holds_up_to("an upload", &an_upload(), STATES_MAX);
+    holds_up_to("an upload, its part dropped", &Cluster { drops: true, ..an_upload() }, STATES_MAX);
 }

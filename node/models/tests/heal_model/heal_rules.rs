@@ -6,7 +6,7 @@ use crate::report::breaks;
 use crate::cluster::{Cluster, Kind};
 use crate::rules::Without;
 
-use Kind::{Append, Put};
+use Kind::{Append, Complete, Delete, Put};
 
 fn needed(without: Without, model: Cluster) {
     breaks(without, &Cluster { without, ..model });
@@ -42,6 +42,12 @@ pub(crate) fn a_put_and_a_volume_that_goes_back() -> Cluster {
 /// Two volumes of 2+2 wiped beside one that is behind.
 pub(crate) fn two_wiped_beside_one_behind() -> Cluster {
     Cluster { volumes: 4, data_shards: 2, wipes: 2, victims: 3, converges: false, ..Cluster::default() }
+}
+
+/// A part that is uploaded, completed to an object, and deleted.
+pub(crate) fn an_upload() -> Cluster {
+    let writes: &[&[Kind]] = &[&[Put], &[Complete], &[Delete]];
+    Cluster { keys: 2, is_upload: true, writes, ..Cluster::default() }
 }
 
 pub(crate) fn five_volumes() -> Cluster {
@@ -125,6 +131,12 @@ fn a_shard_of_a_life_that_is_over_is_wanted_again() {
 #[test]
 fn data_that_a_value_carries_on_is_wanted_where_the_row_before_was_another() {
     needed(Without::CarriedIsWanted, a_put_and_an_append());
+}
+
+/// The row of the part, which a volume missed, is gone before the volume is shown it.
+#[test]
+fn data_of_parts_is_wanted_when_an_upload_is_completed() {
+    needed(Without::CompletedIsWanted, an_upload());
 }
 
 #[test]

@@ -38,6 +38,9 @@ pub(crate) enum Without {
     IntroducedByLife,
     /// Data that a value carries on is not wanted.
     CarriedIsWanted,
+    /// Data of parts that a completed upload carries is not wanted where the object's row before was the one
+    /// that the value was made from.
+    CompletedIsWanted,
     /// Data of a pulled row is not wanted.
     PulledIsWanted,
     /// A want ends by an own row that is not known committed.

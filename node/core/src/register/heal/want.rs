@@ -44,16 +44,20 @@ pub fn want_ends(shard_is_here: bool, own_rows: &[OwnRow]) -> bool {
 
 /// Whether a volume that stores an accept lacks its shard of data that the accept introduces: its present
 /// life is not among the volumes and lives in which the shard is durable. The shard that a life which is over
-/// acknowledged was lost with it.
+/// acknowledged was lost with it. A sender that names no lives makes every volume look.
 pub fn lacks_introduced(durable: &[(VolumeId, Life)], own: VolumeId, life: Life) -> bool {
     !durable.contains(&(own, life))
 }
 
-/// Whether a volume that stores an accept may lack data that the value carries on from the one it was made
-/// from: its own row before it was another. Ballots are compared, [`Ballot::ZERO`] for no row. A volume whose
-/// row was the same one has what that names, or wants it already.
-pub fn may_lack_carried(own_before: Ballot, made_from: Ballot) -> bool {
-    own_before != made_from
+/// Whether a volume that stores an accept may lack data that the value names and does not introduce, where
+/// its own row before has the ballot `own_before`, [`Ballot::ZERO`] for none. A volume whose row was the one
+/// that the value was made from has what that names, or wants it already.
+///
+/// `made_from` is `None` where the value carries data of other registers, too: a completed upload that of its
+/// parts, whose rows this volume may have missed and may never be shown. So it is of a sender that does not
+/// give it: that is not "made from nothing", which a volume without a row would take for its own.
+pub fn may_lack_carried(own_before: Ballot, made_from: Option<Ballot>) -> bool {
+    made_from != Some(own_before)
 }
 
 /// Answers of a set's volumes that were asked for the shards of wanted data.
@@ -121,11 +125,13 @@ mod tests {
     #[test]
     fn carried_data_may_lack_where_the_row_before_was_another() {
         let ballot = |time| Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) };
-        assert!(!may_lack_carried(ballot(3), ballot(3)));
-        assert!(!may_lack_carried(Ballot::ZERO, Ballot::ZERO));
-        assert!(may_lack_carried(Ballot::ZERO, ballot(3)));
-        assert!(may_lack_carried(ballot(2), ballot(3)));
-        assert!(may_lack_carried(ballot(4), ballot(3)));
+        assert!(!may_lack_carried(ballot(3), Some(ballot(3))));
+        assert!(!may_lack_carried(Ballot::ZERO, Some(Ballot::ZERO)));
+        assert!(may_lack_carried(Ballot::ZERO, Some(ballot(3))));
+        assert!(may_lack_carried(ballot(2), Some(ballot(3))));
+        assert!(may_lack_carried(ballot(4), Some(ballot(3))));
+        assert!(may_lack_carried(Ballot::ZERO, None), "an upload is completed");
+        assert!(may_lack_carried(ballot(3), None));
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub(crate) enum Kind {
     Append,
     /// No data.
     Delete,
+    /// Of the object of an upload: the data that the part's newest committed value names.
+    Complete,
 }
 
 /// A configuration.
@@ -55,6 +57,8 @@ pub(crate) struct Cluster {
     /// k: shards that data is read from.
     pub(crate) data_shards: u32,
     pub(crate) keys: usize,
+    /// Whether key 0 is a part of an upload and key 1 the object that it is completed to.
+    pub(crate) is_upload: bool,
     /// Committed rows that a list has room for.
     pub(crate) list_max: usize,
     /// The writes, in their order, each of any of these kinds.
@@ -84,6 +88,7 @@ impl Default for Cluster {
             volumes: 3,
             data_shards: 1,
             keys: 1,
+            is_upload: false,
             list_max: 8,
             writes: &[&[Kind::Put]],
             misses: 1,
@@ -262,6 +267,20 @@ impl Cluster {
 
     fn is_without(&self, rule: Without) -> bool {
         self.without == rule
+    }
+
+    /// Keys that a write may be for.
+    fn keys_of_write(&self, kind: Kind) -> std::ops::Range<usize> {
+        match kind {
+            Kind::Complete => 1..2,
+            _ if self.is_upload => 0..1,
+            _ => 0..self.keys,
+        }
+    }
+
+    /// Keys whose rows may name data that was written to a key.
+    fn keys_naming(&self, key: usize) -> std::ops::Range<usize> {
+        if self.is_upload { 0..2 } else { key..key + 1 }
     }
 
     /// Bits of the volumes with a property.

@@ -12,8 +12,8 @@ use crate::rules::Without;
 /// How a row reaches a volume.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Way<'a> {
-    /// By an accept of a value that was made from the one at this ballot.
-    Accept { made_from: u8, write: Option<&'a StagedWrite> },
+    /// By an accept of a value that is stated to be made from the one at this ballot alone.
+    Accept { made_from: Option<u8>, write: Option<&'a StagedWrite> },
     /// From a peer, by a look.
     Pull,
     /// From a voter, by a recovery. The walk that follows looks for shards.
@@ -59,7 +59,9 @@ impl Cluster {
                 wanted |= introduced;
             }
         }
-        if may_lack_carried(ballot(before), ballot(made_from)) && !self.is_without(Without::CarriedIsWanted) {
+        if may_lack_carried(ballot(before), made_from.map(ballot))
+            && !self.is_without(Without::CarriedIsWanted)
+        {
             wanted |= names & !introduced;
         }
         wanted

@@ -28,7 +28,7 @@ impl Cluster {
     }
 
     fn want_ends(&self, state: &State, at: usize, key: usize, number: u8) -> bool {
-        let own_row = |volume: &Volume| match volume.rows[key] {
+        let own_row = |volume: &Volume, key: usize| match volume.rows[key] {
             row if row.ballot == 0 => OwnRow::Absent,
             row => OwnRow::Read {
                 committed: row.committed || self.is_without(Without::WantEndsByCommitted),
@@ -36,7 +36,8 @@ impl Cluster {
             },
         };
         let own = &state.volumes[at];
-        let ends = want_ends(holds(own.shards, number), &[own_row(own)]);
+        let own_rows: Vec<_> = self.keys_naming(key).map(|key| own_row(own, key)).collect();
+        let ends = want_ends(holds(own.shards, number), &own_rows);
         let by_another = |other: usize| {
             let volume = &state.volumes[other];
             let row = volume.rows[key].ballot;

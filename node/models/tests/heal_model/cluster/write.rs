@@ -24,8 +24,13 @@ impl Cluster {
     fn stage_steps(&self, state: &State, out: &mut Vec<(Step, State)>) {
         let Some(kinds) = self.writes.get(usize::from(state.writes)) else { return };
         let takers = self.takers(state);
-        for (key, kind) in (0..self.keys).flat_map(|key| kinds.iter().map(move |kind| (key, *kind))) {
-            let brings_data = kind != Kind::Delete;
+        let of_kind =
+            |kind: &Kind| self.keys_of_write(*kind).map(move |key| (key, *kind)).collect::<Vec<_>>();
+        for (key, kind) in kinds.iter().flat_map(of_kind) {
+            let brings_data = matches!(kind, Kind::Put | Kind::Append);
+            if kind == Kind::Complete && self.part_data(state) == 0 {
+                continue;
+            }
             let is_enough = |on: Volumes| {
                 let acknowledged = on.count_ones();
                 acknowledged > self.data_shards && takers.count_ones() - acknowledged <= self.misses
@@ -87,6 +92,7 @@ impl Cluster {
             Some(Kind::Put) => 1 << number,
             Some(Kind::Append) => found | 1 << number,
             Some(Kind::Delete) => 0,
+            Some(Kind::Complete) => self.part_data(state),
             None => found,
         };
         state.values[usize::from(number)] = super::Value { key: key as u8, names, accepted: 0 };
@@ -96,7 +102,13 @@ impl Cluster {
         for at in members(taken) {
             if state.volumes[at].takes(key, number) {
                 let row = Row { ballot: number, ..Row::default() };
-                self.store(state, at, key, row, Way::Accept { made_from, write });
+                self.store(
+                    state,
+                    at,
+                    key,
+                    row,
+                    Way::Accept { made_from: self.stated(made_from, write), write },
+                );
             }
         }
         let has_it = |at: usize| {
@@ -105,6 +117,18 @@ impl Cluster {
         if self.all().all(has_it) {
             state.everywhere |= 1 << number;
         }
+    }
+
+    /// Data that the part's newest committed value names.
+    fn part_data(&self, state: &State) -> super::Data {
+        debug_assert!(self.is_upload, "key 0 is a part");
+        state.values[usize::from(Self::newest(state, 0))].names
+    }
+
+    /// The ballot that an accept states its value was made from.
+    fn stated(&self, made_from: u8, write: Option<&StagedWrite>) -> Option<u8> {
+        let carries_parts = write.is_some_and(|write| write.kind == Kind::Complete);
+        (!carries_parts || self.is_without(crate::rules::Without::CompletedIsWanted)).then_some(made_from)
     }
 
     /// An identity write of all that can be reached; `false` where there are too few, or no ballots left.
