@@ -57,6 +57,18 @@ impl Service {
 pub(crate) struct Elements(String);
 
 impl Elements {
+    /// One element with others in it.
+    pub(crate) fn of(name: &str, fill: impl FnOnce(&mut Self)) -> Self {
+        let mut elements = Self::default();
+        elements.within(name, fill);
+        elements
+    }
+
+    /// A list of names: one element with a `member` for each.
+    pub(crate) fn of_names<'a>(name: &str, names: impl IntoIterator<Item = &'a String>) -> Self {
+        Self::of(name, |list| names.into_iter().for_each(|name| _ = list.text("member", name)))
+    }
+
     /// Bytes of their text.
     pub(crate) const fn len(&self) -> usize {
         self.0.len()

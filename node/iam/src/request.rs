@@ -29,6 +29,9 @@ pub(crate) struct ActionRequest {
     pub(crate) user_agent: String,
 }
 
+/// Names the owner of the policies that a request is about.
+pub(crate) type NamesOwner = fn(&ActionRequest) -> Result<PolicyOwner<'_>, Fault>;
+
 /// The page that a listing is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageRequest {
@@ -53,6 +56,16 @@ impl ActionRequest {
     /// A parameter that may be left out, and is not empty.
     pub(crate) fn optional(&self, name: &str) -> Result<Option<&str>, Fault> {
         if self.form.get(name).is_some() { self.required(name).map(Some) } else { Ok(None) }
+    }
+
+    /// The user whose policies an action is about.
+    pub(crate) fn owning_user(&self) -> Result<PolicyOwner<'_>, Fault> {
+        self.required("UserName").map(PolicyOwner::User)
+    }
+
+    /// The group whose policies an action is about.
+    pub(crate) fn owning_group(&self) -> Result<PolicyOwner<'_>, Fault> {
+        self.required("GroupName").map(PolicyOwner::Group)
     }
 
     /// The path of an entity that is to be made: `/` where it is left out.

@@ -5,72 +5,30 @@
 use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::request::ActionRequest;
-use super::page::end_page;
+use super::page::list_page;
 
-/// An empty list.
-fn empty(list: &str, is_paged: bool) -> Elements {
-    let mut result = Elements::default();
-    result.list(list, [(); 0], |_, ()| {});
-    if is_paged {
-        end_page(&mut result, None);
-    }
-    result
+/// An empty list of the account, in pages.
+pub(super) async fn list(request: &ActionRequest, list: &str) -> Result<Elements, Fault> {
+    request.page()?;
+    Ok(list_page(list, [(); 0], |_, ()| {}, None))
 }
 
-/// An empty list, of a user that exists.
-async fn empty_of_user(request: &ActionRequest, list: &str, is_paged: bool) -> Result<Elements, Fault> {
+/// An empty list of the account, without pages.
+pub(super) async fn whole_list(_: &ActionRequest, list: &str) -> Result<Elements, Fault> {
+    Ok(Elements::of(list, |_| {}))
+}
+
+/// An empty list of a user that exists, in pages.
+pub(super) async fn list_of_user(request: &ActionRequest, list: &str) -> Result<Elements, Fault> {
+    whole_list_of_user(request, list).await?;
+    self::list(request, list).await
+}
+
+/// An empty list of a user that exists, without pages.
+pub(super) async fn whole_list_of_user(request: &ActionRequest, list: &str) -> Result<Elements, Fault> {
     request.page()?;
     request.iam.user(request.user_name()?).await?;
-    Ok(empty(list, is_paged))
-}
-
-pub(super) async fn account_aliases(request: &ActionRequest) -> Result<Elements, Fault> {
-    request.page()?;
-    Ok(empty("AccountAliases", true))
-}
-
-pub(super) async fn virtual_mfa_devices(request: &ActionRequest) -> Result<Elements, Fault> {
-    request.page()?;
-    Ok(empty("VirtualMFADevices", true))
-}
-
-pub(super) async fn roles(request: &ActionRequest) -> Result<Elements, Fault> {
-    request.page()?;
-    Ok(empty("Roles", true))
-}
-
-pub(super) async fn instance_profiles(request: &ActionRequest) -> Result<Elements, Fault> {
-    request.page()?;
-    Ok(empty("InstanceProfiles", true))
-}
-
-pub(super) async fn server_certificates(request: &ActionRequest) -> Result<Elements, Fault> {
-    request.page()?;
-    Ok(empty("ServerCertificateMetadataList", true))
-}
-
-pub(super) async fn saml_providers(_: &ActionRequest) -> Result<Elements, Fault> {
-    Ok(empty("SAMLProviderList", false))
-}
-
-pub(super) async fn open_id_connect_providers(_: &ActionRequest) -> Result<Elements, Fault> {
-    Ok(empty("OpenIDConnectProviderList", false))
-}
-
-pub(super) async fn mfa_devices(request: &ActionRequest) -> Result<Elements, Fault> {
-    empty_of_user(request, "MFADevices", true).await
-}
-
-pub(super) async fn signing_certificates(request: &ActionRequest) -> Result<Elements, Fault> {
-    empty_of_user(request, "Certificates", true).await
-}
-
-pub(super) async fn ssh_public_keys(request: &ActionRequest) -> Result<Elements, Fault> {
-    empty_of_user(request, "SSHPublicKeys", true).await
-}
-
-pub(super) async fn service_specific_credentials(request: &ActionRequest) -> Result<Elements, Fault> {
-    empty_of_user(request, "ServiceSpecificCredentials", false).await
+    whole_list(request, list).await
 }
 
 pub(super) async fn login_profile(request: &ActionRequest) -> Result<Elements, Fault> {

@@ -42,15 +42,13 @@ pub(super) async fn summary(request: &ActionRequest) -> Result<Elements, Fault> 
         ("UserPolicySizeQuota", IAM_USER_POLICY_CHARS_MAX),
         ("GroupPolicySizeQuota", IAM_GROUP_POLICY_CHARS_MAX),
     ];
-    let mut result = Elements::default();
-    result.within("SummaryMap", |map| {
+    Ok(Elements::of("SummaryMap", |map| {
         for (key, value) in entries {
             map.within("entry", |entry| {
                 entry.text("key", key).text("value", value);
             });
         }
-    });
-    Ok(result)
+    }))
 }
 
 pub(super) async fn caller_identity(request: &ActionRequest) -> Result<Elements, Fault> {

@@ -1,54 +1,24 @@
 //! Managed policies that are attached to users and groups.
 
 use sherd_core::iam::ManagedPolicy;
-use sherd_store::iam::{ManagedName, PolicyOwner};
+use sherd_store::iam::ManagedName;
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
-use super::super::request::ActionRequest;
+use super::super::request::{ActionRequest, NamesOwner};
 use super::managed;
-use super::page::{cut_page, end_page};
+use super::page::{cut_page, list_page};
 
-fn user(request: &ActionRequest) -> Result<PolicyOwner<'_>, Fault> {
-    request.required("UserName").map(PolicyOwner::User)
-}
-
-fn group(request: &ActionRequest) -> Result<PolicyOwner<'_>, Fault> {
-    request.required("GroupName").map(PolicyOwner::Group)
-}
-
-pub(super) async fn attach_to_user(request: &ActionRequest) -> Result<Elements, Fault> {
-    attach(request, user(request)?).await
-}
-
-pub(super) async fn detach_from_user(request: &ActionRequest) -> Result<Elements, Fault> {
-    detach(request, user(request)?).await
-}
-
-pub(super) async fn list_of_user(request: &ActionRequest) -> Result<Elements, Fault> {
-    list(request, user(request)?).await
-}
-
-pub(super) async fn attach_to_group(request: &ActionRequest) -> Result<Elements, Fault> {
-    attach(request, group(request)?).await
-}
-
-pub(super) async fn detach_from_group(request: &ActionRequest) -> Result<Elements, Fault> {
-    detach(request, group(request)?).await
-}
-
-pub(super) async fn list_of_group(request: &ActionRequest) -> Result<Elements, Fault> {
-    list(request, group(request)?).await
-}
-
-async fn attach(request: &ActionRequest, owner: PolicyOwner<'_>) -> Result<Elements, Fault> {
+pub(super) async fn attach(request: &ActionRequest, owner: NamesOwner) -> Result<Elements, Fault> {
+    let owner = owner(request)?;
     let policy = managed::named(request).await?;
     let ManagedPolicy { vendor, name, .. } = &policy;
     request.iam.attach_policy(owner, ManagedName { vendor: *vendor, name }).await?;
     Ok(Elements::default())
 }
 
-async fn detach(request: &ActionRequest, owner: PolicyOwner<'_>) -> Result<Elements, Fault> {
+pub(super) async fn detach(request: &ActionRequest, owner: NamesOwner) -> Result<Elements, Fault> {
+    let owner = owner(request)?;
     let (name, arn) = request.policy()?;
     request.iam.detach_policy(owner, name).await.map_err(|error| {
         let fault = Fault::from(error);
@@ -58,15 +28,14 @@ async fn detach(request: &ActionRequest, owner: PolicyOwner<'_>) -> Result<Eleme
     Ok(Elements::default())
 }
 
-async fn list(request: &ActionRequest, owner: PolicyOwner<'_>) -> Result<Elements, Fault> {
+pub(super) async fn list(request: &ActionRequest, owner: NamesOwner) -> Result<Elements, Fault> {
+    let owner = owner(request)?;
     let (page, prefix) = (request.page()?, request.path_prefix()?);
     let mut attached = request.iam.attached_policies(owner).await?;
     attached.retain(|policy| policy.path.starts_with(prefix));
     let (attached, next) = cut_page(&page, attached, |policy| policy.name.as_str());
-    let mut result = Elements::default();
-    result.list("AttachedPolicies", &attached, |element, policy| {
+    let write = |element: &mut Elements, policy: &ManagedPolicy| {
         element.text("PolicyName", &policy.name).text("PolicyArn", policy.arn());
-    });
-    end_page(&mut result, next.as_deref());
-    Ok(result)
+    };
+    Ok(list_page("AttachedPolicies", &attached, write, next.as_deref()))
 }

@@ -24,11 +24,5 @@ pub(super) async fn of_custom(request: &ActionRequest) -> Result<Elements, Fault
 /// The keys, with those of the policies that the request gives.
 fn names(request: &ActionRequest, mut keys: BTreeSet<String>) -> Result<Elements, Fault> {
     keys.extend(given_policies(request)?.iter().flat_map(|policy| policy.context_keys()));
-    let mut result = Elements::default();
-    result.within("ContextKeyNames", |names| {
-        for key in &keys {
-            names.text("member", key);
-        }
-    });
-    Ok(result)
+    Ok(Elements::of_names("ContextKeyNames", &keys))
 }

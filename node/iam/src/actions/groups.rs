@@ -5,7 +5,7 @@ use sherd_core::iam::GroupRecord;
 use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::request::ActionRequest;
-use super::page::{cut_page, end_page, sort_page};
+use super::page::{cut_page, end_page, list_page, sort_page};
 use super::users;
 
 /// Writes a group.
@@ -17,9 +17,7 @@ pub(super) fn write(group: &mut Elements, record: &GroupRecord) {
 pub(super) async fn create(request: &ActionRequest) -> Result<Elements, Fault> {
     let name = request.required("GroupName")?.to_owned();
     let made = request.iam.create_group(name, request.path()?.to_owned()).await?;
-    let mut result = Elements::default();
-    result.within("Group", |group| write(group, &made));
-    Ok(result)
+    Ok(Elements::of("Group", |group| write(group, &made)))
 }
 
 pub(super) async fn get(request: &ActionRequest) -> Result<Elements, Fault> {
@@ -38,10 +36,7 @@ pub(super) async fn list(request: &ActionRequest) -> Result<Elements, Fault> {
     let (page, prefix) = (request.page()?, request.path_prefix()?);
     let mut found = request.iam.list_groups(prefix, page.marker.as_deref(), page.entries).await?;
     sort_page(&mut found.records, |group| &group.name);
-    let mut result = Elements::default();
-    result.list("Groups", &found.records, write);
-    end_page(&mut result, found.next.as_deref());
-    Ok(result)
+    Ok(list_page("Groups", &found.records, write, found.next.as_deref()))
 }
 
 pub(super) async fn update(request: &ActionRequest) -> Result<Elements, Fault> {
@@ -69,8 +64,5 @@ pub(super) async fn list_for_user(request: &ActionRequest) -> Result<Elements, F
     let (name, page) = (request.required("UserName")?, request.page()?);
     let groups = request.iam.groups_of_user(name).await?;
     let (groups, next) = cut_page(&page, groups, |group| group.name.as_str());
-    let mut result = Elements::default();
-    result.list("Groups", &groups, write);
-    end_page(&mut result, next.as_deref());
-    Ok(result)
+    Ok(list_page("Groups", &groups, write, next.as_deref()))
 }

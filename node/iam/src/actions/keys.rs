@@ -8,7 +8,7 @@ use sherd_store::iam::{GivenKey, GivenKeyState, UserKeys};
 use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::request::ActionRequest;
-use super::page::{cut_page, end_page};
+use super::page::{cut_page, list_page};
 
 /// The parameter of UpdateAccessKey, of this server alone, by which requests of the key that are under way
 /// end.
@@ -29,24 +29,18 @@ fn write(key: &mut Elements, user_name: &str, (record, status): (&KeyRecord, Key
 pub(super) async fn create(request: &ActionRequest) -> Result<Elements, Fault> {
     let user = request.user_name()?;
     let made = request.iam.create_access_key(user, Some(request.signer())).await?;
-    let mut result = Elements::default();
-    result.within("AccessKey", |key| {
+    Ok(Elements::of("AccessKey", |key| {
         write(key, &made.user_name, (&made.key, KeyStatus::Active));
         key.text("SecretAccessKey", made.secret.expose());
-    });
-    Ok(result)
+    }))
 }
 
 pub(super) async fn list(request: &ActionRequest) -> Result<Elements, Fault> {
     let (name, page) = (request.user_name()?, request.page()?);
     let UserKeys { user_name, keys } = request.iam.access_keys(name).await?;
     let (keys, next) = cut_page(&page, keys, |(key, _)| key.id.as_str());
-    let mut result = Elements::default();
-    result.list("AccessKeyMetadata", &keys, |key, (record, status)| {
-        write(key, &user_name, (record, *status));
-    });
-    end_page(&mut result, next.as_deref());
-    Ok(result)
+    let write = |key: &mut Elements, (record, status): &_| write(key, &user_name, (record, *status));
+    Ok(list_page("AccessKeyMetadata", &keys, write, next.as_deref()))
 }
 
 /// Gives a user a key of another store, by its id and secret, or with `DryRun=true` looks whether it could.
@@ -92,16 +86,11 @@ pub(super) async fn update(request: &ActionRequest) -> Result<Elements, Fault> {
     let status = status(request)?;
     let (user, key) = (request.user_name()?, request.access_key_id()?);
     request.iam.set_key_status(user, key, status, Some(request.signer())).await?;
-    let mut result = Elements::default();
     if status == KeyStatus::Inactive && request.form.get(END_REQUESTS) == Some("true") {
         let unconfirmed = request.iam.end_requests(user, key).await?;
-        result.within("UnconfirmedNodes", |nodes| {
-            for node in &unconfirmed {
-                nodes.text("member", node);
-            }
-        });
+        return Ok(Elements::of_names("UnconfirmedNodes", &unconfirmed));
     }
-    Ok(result)
+    Ok(Elements::default())
 }
 
 pub(super) async fn delete(request: &ActionRequest) -> Result<Elements, Fault> {

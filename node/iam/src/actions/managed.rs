@@ -11,7 +11,7 @@ use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::limits::COUNTED_PAGE;
 use super::super::request::{ActionRequest, PageRequest, no_such_policy};
-use super::page::{cut_page, end_page};
+use super::page::{end_page, list_page};
 use super::users;
 
 /// The managed policy that a request names.
@@ -85,14 +85,12 @@ pub(super) async fn create(request: &ActionRequest) -> Result<Elements, Fault> {
         tags: request.tags()?,
     };
     let made = request.iam.create_policy(policy).await?;
-    let mut result = Elements::default();
-    result.within("Policy", |element| {
+    Ok(Elements::of("Policy", |element| {
         write(element, &made, 0);
         if !made.tags.is_empty() {
             users::write_tags(element, &made.tags);
         }
-    });
-    Ok(result)
+    }))
 }
 
 pub(super) async fn get(request: &ActionRequest) -> Result<Elements, Fault> {
@@ -102,15 +100,13 @@ pub(super) async fn get(request: &ActionRequest) -> Result<Elements, Fault> {
         .get(&policy.id)
         .copied()
         .unwrap_or_default();
-    let mut result = Elements::default();
-    result.within("Policy", |element| {
+    Ok(Elements::of("Policy", |element| {
         write(element, &policy, attached);
         if !policy.description.is_empty() {
             element.text("Description", &policy.description);
         }
         users::write_tags(element, &policy.tags);
-    });
-    Ok(result)
+    }))
 }
 
 pub(super) async fn list(request: &ActionRequest) -> Result<Elements, Fault> {
@@ -121,21 +117,17 @@ pub(super) async fn list(request: &ActionRequest) -> Result<Elements, Fault> {
         return Err(Fault::constraint("Scope", scope, constraint));
     }
     let prefix = request.path_prefix()?;
-    let mut result = Elements::default();
     // Boundaries do not exist.
     if request.form.get("PolicyUsageFilter") == Some("PermissionsBoundary") {
-        result.list("Policies", [(); 0], |_, ()| {});
-        end_page(&mut result, None);
-        return Ok(result);
+        return Ok(list_page("Policies", [(); 0], |_, ()| {}, None));
     }
     let (found, next) = page_of(&request.iam, scope, prefix, page).await?;
     let counts = attachments(&request.iam, &request.iam.search_place().await?).await?;
     let attached = |policy: &ManagedPolicy| counts.get(&policy.id).copied().unwrap_or_default();
     let only_attached = request.form.get("OnlyAttached") == Some("true");
     let kept = found.iter().filter(|policy| !only_attached || attached(policy) > 0);
-    result.list("Policies", kept, |element, policy| write(element, policy, attached(policy)));
-    end_page(&mut result, next.as_deref());
-    Ok(result)
+    let write = |element: &mut Elements, policy| write(element, policy, attached(policy));
+    Ok(list_page("Policies", kept, write, next.as_deref()))
 }
 
 /// The beginning of the marker of a page of AWS's policies. No name of a policy has a colon.
@@ -184,11 +176,7 @@ pub(super) async fn untag(request: &ActionRequest) -> Result<Elements, Fault> {
 
 pub(super) async fn list_tags(request: &ActionRequest) -> Result<Elements, Fault> {
     let page = request.page()?;
-    let (tags, next) = cut_page(&page, named(request).await?.tags, |tag| tag.key.as_str());
-    let mut result = Elements::default();
-    users::write_tags(&mut result, &tags);
-    end_page(&mut result, next.as_deref());
-    Ok(result)
+    Ok(users::tags_page(&page, named(request).await?.tags))
 }
 
 pub(super) async fn delete(request: &ActionRequest) -> Result<Elements, Fault> {

@@ -42,9 +42,10 @@ pub(crate) struct Action {
     pub(crate) run: Handler,
 }
 
-/// The actions of one service: `Name(subject) = function;`.
+/// The actions of one service: `Name(subject) = function;`, or `= function, argument;` of a function that
+/// several actions share.
 macro_rules! actions {
-    ($($service:ident, $prefix:literal { $($name:ident($subject:ident) = $run:path;)* })*) => {
+    ($($service:ident, $prefix:literal { $($name:ident($subject:ident) = $run:path $(, $argument:expr)?;)* })*) => {
         /// All actions.
         pub(crate) static ACTIONS: &[Action] = &[$($(
             Action {
@@ -52,7 +53,7 @@ macro_rules! actions {
                 permission: concat!($prefix, ":", stringify!($name)),
                 service: Service::$service,
                 subject: Subject::$subject,
-                run: |request| Box::pin(async move { $run(&request).await }),
+                run: |request| Box::pin(async move { $run(&request $(, $argument)?).await }),
             },
         )*)*];
     };
@@ -82,14 +83,14 @@ actions! {
         AddUserToGroup(Group) = groups::add_user;
         RemoveUserFromGroup(Group) = groups::remove_user;
         ListGroupsForUser(User) = groups::list_for_user;
-        PutUserPolicy(User) = inline::put_of_user;
-        GetUserPolicy(User) = inline::get_of_user;
-        ListUserPolicies(User) = inline::list_of_user;
-        DeleteUserPolicy(User) = inline::delete_of_user;
-        PutGroupPolicy(Group) = inline::put_of_group;
-        GetGroupPolicy(Group) = inline::get_of_group;
-        ListGroupPolicies(Group) = inline::list_of_group;
-        DeleteGroupPolicy(Group) = inline::delete_of_group;
+        PutUserPolicy(User) = inline::put, ActionRequest::owning_user;
+        GetUserPolicy(User) = inline::get, ActionRequest::owning_user;
+        ListUserPolicies(User) = inline::list, ActionRequest::owning_user;
+        DeleteUserPolicy(User) = inline::delete, ActionRequest::owning_user;
+        PutGroupPolicy(Group) = inline::put, ActionRequest::owning_group;
+        GetGroupPolicy(Group) = inline::get, ActionRequest::owning_group;
+        ListGroupPolicies(Group) = inline::list, ActionRequest::owning_group;
+        DeleteGroupPolicy(Group) = inline::delete, ActionRequest::owning_group;
         CreatePolicy(NewPolicy) = managed::create;
         GetPolicy(Policy) = managed::get;
         ListPolicies(Account) = managed::list;
@@ -103,29 +104,29 @@ actions! {
         ListPolicyVersions(Policy) = versions::list;
         SetDefaultPolicyVersion(Policy) = versions::set_default;
         DeletePolicyVersion(Policy) = versions::delete;
-        AttachUserPolicy(User) = attached::attach_to_user;
-        DetachUserPolicy(User) = attached::detach_from_user;
-        ListAttachedUserPolicies(User) = attached::list_of_user;
-        AttachGroupPolicy(Group) = attached::attach_to_group;
-        DetachGroupPolicy(Group) = attached::detach_from_group;
-        ListAttachedGroupPolicies(Group) = attached::list_of_group;
+        AttachUserPolicy(User) = attached::attach, ActionRequest::owning_user;
+        DetachUserPolicy(User) = attached::detach, ActionRequest::owning_user;
+        ListAttachedUserPolicies(User) = attached::list, ActionRequest::owning_user;
+        AttachGroupPolicy(Group) = attached::attach, ActionRequest::owning_group;
+        DetachGroupPolicy(Group) = attached::detach, ActionRequest::owning_group;
+        ListAttachedGroupPolicies(Group) = attached::list, ActionRequest::owning_group;
         GetAccountSummary(Account) = account::summary;
         GetAccountAuthorizationDetails(Account) = details::get;
         SimulatePrincipalPolicy(PolicySource) = simulate::principal;
         SimulateCustomPolicy(Account) = simulate::custom;
         GetContextKeysForPrincipalPolicy(PolicySource) = context_keys::of_principal;
         GetContextKeysForCustomPolicy(Account) = context_keys::of_custom;
-        ListAccountAliases(Account) = absent::account_aliases;
-        ListVirtualMFADevices(Account) = absent::virtual_mfa_devices;
-        ListRoles(Account) = absent::roles;
-        ListInstanceProfiles(Account) = absent::instance_profiles;
-        ListServerCertificates(Account) = absent::server_certificates;
-        ListSAMLProviders(Account) = absent::saml_providers;
-        ListOpenIDConnectProviders(Account) = absent::open_id_connect_providers;
-        ListMFADevices(User) = absent::mfa_devices;
-        ListSigningCertificates(User) = absent::signing_certificates;
-        ListSSHPublicKeys(User) = absent::ssh_public_keys;
-        ListServiceSpecificCredentials(User) = absent::service_specific_credentials;
+        ListAccountAliases(Account) = absent::list, "AccountAliases";
+        ListVirtualMFADevices(Account) = absent::list, "VirtualMFADevices";
+        ListRoles(Account) = absent::list, "Roles";
+        ListInstanceProfiles(Account) = absent::list, "InstanceProfiles";
+        ListServerCertificates(Account) = absent::list, "ServerCertificateMetadataList";
+        ListSAMLProviders(Account) = absent::whole_list, "SAMLProviderList";
+        ListOpenIDConnectProviders(Account) = absent::whole_list, "OpenIDConnectProviderList";
+        ListMFADevices(User) = absent::list_of_user, "MFADevices";
+        ListSigningCertificates(User) = absent::list_of_user, "Certificates";
+        ListSSHPublicKeys(User) = absent::list_of_user, "SSHPublicKeys";
+        ListServiceSpecificCredentials(User) = absent::whole_list_of_user, "ServiceSpecificCredentials";
         GetLoginProfile(User) = absent::login_profile;
         DeleteLoginProfile(User) = absent::login_profile;
     }

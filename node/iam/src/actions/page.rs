@@ -11,6 +11,19 @@ pub(super) fn end_page(result: &mut Elements, next: Option<&str>) {
     }
 }
 
+/// A page of a list, each entry of which is written by `fill`, and its end.
+pub(super) fn list_page<T>(
+    name: &str,
+    entries: impl IntoIterator<Item = T>,
+    fill: impl Fn(&mut Elements, T),
+    next: Option<&str>,
+) -> Elements {
+    let mut result = Elements::default();
+    result.list(name, entries, fill);
+    end_page(&mut result, next);
+    result
+}
+
 /// Sorts the entities of a page by name, without regard to case: one that was renamed lies elsewhere.
 pub(super) fn sort_page<T>(entities: &mut [T], name: fn(&T) -> &String) {
     entities.sort_by_cached_key(|entity| name(entity).to_ascii_lowercase());

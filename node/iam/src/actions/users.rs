@@ -7,8 +7,8 @@ use sherd_store::iam::NewUser;
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
-use super::super::request::ActionRequest;
-use super::page::{cut_page, end_page, sort_page};
+use super::super::request::{ActionRequest, PageRequest};
+use super::page::{cut_page, list_page, sort_page};
 
 /// Writes a user.
 pub(super) fn write(user: &mut Elements, record: &UserRecord) {
@@ -18,9 +18,17 @@ pub(super) fn write(user: &mut Elements, record: &UserRecord) {
 
 /// Writes tags.
 pub(super) fn write_tags(result: &mut Elements, tags: &[Tag]) {
-    result.list("Tags", tags, |member, tag| {
-        member.text("Key", &tag.key).text("Value", &tag.value);
-    });
+    result.list("Tags", tags, write_tag);
+}
+
+/// A page of tags.
+pub(super) fn tags_page(page: &PageRequest, tags: Vec<Tag>) -> Elements {
+    let (tags, next) = cut_page(page, tags, |tag| tag.key.as_str());
+    list_page("Tags", &tags, write_tag, next.as_deref())
+}
+
+fn write_tag(member: &mut Elements, tag: &Tag) {
+    member.text("Key", &tag.key).text("Value", &tag.value);
 }
 
 pub(super) async fn create(request: &ActionRequest) -> Result<Elements, Fault> {
@@ -59,10 +67,7 @@ pub(super) async fn list(request: &ActionRequest) -> Result<Elements, Fault> {
     let (page, prefix) = (request.page()?, request.path_prefix()?);
     let mut found = request.iam.list_users(prefix, page.marker.as_deref(), page.entries).await?;
     sort_page(&mut found.records, |user| &user.name);
-    let mut result = Elements::default();
-    result.list("Users", &found.records, write);
-    end_page(&mut result, found.next.as_deref());
-    Ok(result)
+    Ok(list_page("Users", &found.records, write, found.next.as_deref()))
 }
 
 pub(super) async fn update(request: &ActionRequest) -> Result<Elements, Fault> {
@@ -102,9 +107,5 @@ fn check_members(request: &ActionRequest, list: &str) -> Result<(), Fault> {
 pub(super) async fn list_tags(request: &ActionRequest) -> Result<Elements, Fault> {
     let (name, page) = (request.required("UserName")?, request.page()?);
     let user = request.iam.user(name).await?;
-    let (tags, next) = cut_page(&page, user.tags, |tag| tag.key.as_str());
-    let mut result = Elements::default();
-    write_tags(&mut result, &tags);
-    end_page(&mut result, next.as_deref());
-    Ok(result)
+    Ok(tags_page(&page, user.tags))
 }

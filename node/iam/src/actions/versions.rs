@@ -6,7 +6,7 @@ use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::request::ActionRequest;
 use super::managed;
-use super::page::end_page;
+use super::page::list_page;
 
 /// Writes a version, without its document.
 pub(super) fn write(element: &mut Elements, version: &PolicyVersion, default: u32) {
@@ -33,24 +33,18 @@ pub(super) async fn get(request: &ActionRequest) -> Result<Elements, Fault> {
             format!("Policy {} version v{number} does not exist or is not attachable.", policy.arn());
         Fault::no_such_entity(message)
     })?;
-    let mut result = Elements::default();
-    result.within("PolicyVersion", |element| {
+    Ok(Elements::of("PolicyVersion", |element| {
         element.document("Document", &version.document);
         write(element, version, policy.default);
-    });
-    Ok(result)
+    }))
 }
 
 pub(super) async fn list(request: &ActionRequest) -> Result<Elements, Fault> {
     request.page()?;
     let policy = managed::named(request).await?;
-    let mut result = Elements::default();
+    let write = |element: &mut Elements, version| write(element, version, policy.default);
     // The newest comes first. There are five at most: one page.
-    result.list("Versions", policy.versions.iter().rev(), |element, version| {
-        write(element, version, policy.default);
-    });
-    end_page(&mut result, None);
-    Ok(result)
+    Ok(list_page("Versions", policy.versions.iter().rev(), write, None))
 }
 
 pub(super) async fn set_default(request: &ActionRequest) -> Result<Elements, Fault> {
