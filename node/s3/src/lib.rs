@@ -10,7 +10,7 @@
 //! request     a request as a handler reads it
 //! access      the rights of its caller
 //! error       the store's errors as S3 words them
-//! head        the columns of an operation's row, and each group of headers as a type
+//! head        the head of a request, a reader for each group of its headers, and the columns of a row
 //! answer      documents, headers and bytes of an answer, and its failure
 //! wire        addresses, codes, refusals, XML, frames, forms
 //! ```

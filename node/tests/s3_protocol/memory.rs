@@ -31,8 +31,7 @@ use sherd_s3::head::request_head::RequestHead;
 use sherd_s3::operation::{AccountBlockLookup, BucketLookup, Operation, Operations};
 use sherd_s3::request::{Payload, Request, RequestBody};
 use sherd_s3::wire::checksum::DeclaredChecksum;
-use sherd_s3::wire::code::Code;
-use sherd_s3::wire::refusal::Refusal;
+use sherd_s3::wire::refusal::{Code, Refusal};
 use sherd_store::object::{self as store, BucketRef, BucketView, LookupError, MissingResource, ObjectName};
 
 /// Headers of requests that are kept for tests.

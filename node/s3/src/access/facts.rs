@@ -9,37 +9,22 @@ use sherd_front::callers::AuthType;
 use sherd_front::decision::{Fact, ServiceFacts};
 use sherd_signature::payload::PayloadForm;
 
-use crate::head::columns::VERSION_ID;
+use crate::head::columns::{Columns, Copies, DocumentSays, VERSION_ID};
+use crate::head::directive;
 use crate::head::request_head::RequestHead;
-
-/// The kinds of facts that a request has by what it does, beside what the action that is asked for says:
-/// operations that share an action read different parts of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "a request may have any of these kinds of facts")]
-pub(crate) struct FactKinds {
-    /// Whether it lists keys, by a prefix and a delimiter.
-    pub(crate) lists: bool,
-    /// Whether it copies from what a header names.
-    pub(crate) copies: bool,
-    /// Whether it is one of those that write objects, and if so, whether it makes one.
-    pub(crate) creates: Option<bool>,
-    /// Whether its conditions guard a write.
-    pub(crate) guards: bool,
-    /// Whether it is about an object that is there, whose tags count.
-    pub(crate) has_existing_tags: bool,
-    /// Whether its document, or the source of a copy, gives an object's tags, or its document a bucket's
-    /// location.
-    pub(crate) has_document: bool,
-    /// Whether its document gives a bucket's tags.
-    pub(crate) tags_bucket: bool,
-}
 
 /// The parts of a request that facts are made of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts<'a> {
     /// `None`: facts of no request.
     head: Option<&'a RequestHead<'a>>,
-    kinds: FactKinds,
+    /// The row of the request's operation, where the facts are those of the operation: operations that share
+    /// an action read different parts of a request.
+    columns: Option<&'static Columns>,
+    /// Whether they are about an object that is there, whose tags count.
+    is_about_object: bool,
+    /// Whether a document, or the source of a copy, gives tags.
+    awaits_document: bool,
     version: Option<&'a str>,
     /// The entity tag that guards a write, where no header has it.
     guard: Option<&'a str>,
@@ -56,24 +41,13 @@ pub(crate) enum DocumentFacts<'a> {
     Bucket { location: &'a str, tags: &'a [Tag] },
 }
 
-impl FactKinds {
-    /// The kinds of a request that has no facts by what it does.
-    pub(super) const NONE: Self = Self {
-        lists: false,
-        copies: false,
-        creates: None,
-        guards: false,
-        has_existing_tags: false,
-        has_document: false,
-        tags_bucket: false,
-    };
-}
-
 impl<'a> Facts<'a> {
     /// The facts of no request.
     pub(crate) const NONE: Self = Self {
         head: None,
-        kinds: FactKinds::NONE,
+        columns: None,
+        is_about_object: false,
+        awaits_document: false,
         version: None,
         guard: None,
         existing_tags: None,
@@ -87,22 +61,22 @@ impl<'a> Facts<'a> {
 
     /// The same about an object that is there, whose tags count.
     pub(crate) const fn about_object(self) -> Self {
-        Self { kinds: FactKinds { has_existing_tags: true, ..self.kinds }, ..self }
+        Self { is_about_object: true, ..self }
     }
 
     /// The same about a write whose tags are read later: in its document, or at the source of a copy.
     pub(crate) const fn awaiting_document(self) -> Self {
-        Self { kinds: FactKinds { has_document: true, ..self.kinds }, ..self }
+        Self { awaits_document: true, ..self }
     }
 
-    /// The same about a request that has these kinds of facts.
-    pub(crate) const fn of_kinds(self, kinds: FactKinds) -> Self {
-        Self { kinds, ..self }
+    /// The same of an operation.
+    pub(crate) const fn of_operation(self, columns: Option<&'static Columns>) -> Self {
+        Self { columns, is_about_object: false, awaits_document: false, ..self }
     }
 
-    /// The kinds of facts that the request has.
-    pub(super) const fn kinds(&self) -> FactKinds {
-        self.kinds
+    /// The row of the operation that the facts are of.
+    pub(super) const fn columns(&self) -> Option<&'static Columns> {
+        self.columns
     }
 
     /// The same about a version other than that of the request's own object.
@@ -125,6 +99,24 @@ impl<'a> Facts<'a> {
         Self { document: Some(document), ..self }
     }
 
+    /// Whether a column of the operation's row holds.
+    fn has(&self, column: impl Fn(&Columns) -> bool) -> bool {
+        self.columns.is_some_and(column)
+    }
+
+    /// Whether tags of an object, or the location of a bucket, stand in a document or are those of the source
+    /// of a copy.
+    fn has_document(&self) -> bool {
+        let replaces_tags = || self.head.is_some_and(|head| directive::replaces_tags(head) == Ok(true));
+        self.awaits_document
+            || self.has(|columns| match columns.document_says {
+                DocumentSays::ObjectTags | DocumentSays::NewBucket => true,
+                DocumentSays::Nothing | DocumentSays::BucketTags => {
+                    columns.copies == Copies::Object && !replaces_tags()
+                }
+            })
+    }
+
     fn header(&self, name: impl AsHeaderName) -> Values<'a> {
         self.head.and_then(|head| head.value(name)).map_or(Values::Absent, Values::One)
     }
@@ -141,7 +133,7 @@ impl<'a> Facts<'a> {
     fn request_tags(&self) -> Result<&'a [Tag], Fact> {
         match self.document {
             Some(DocumentFacts::Tags(tags)) => Ok(tags),
-            None if self.kinds.has_document => Err(Fact::Document),
+            None if self.has_document() => Err(Fact::Document),
             Some(DocumentFacts::Bucket { .. }) | None => {
                 let given = self.head.and_then(RequestHead::tags);
                 Ok(given.map_or(&[], |given| &given.named))
@@ -158,7 +150,7 @@ impl<'a> Facts<'a> {
     fn bucket_tags_given(&self) -> Result<&[Tag], Fact> {
         match self.document {
             Some(DocumentFacts::Bucket { tags, .. }) => Ok(tags),
-            None if self.kinds.tags_bucket => Err(Fact::Document),
+            None if self.has(tags_bucket) => Err(Fact::Document),
             Some(DocumentFacts::Tags(_)) | None => Ok(&[]),
         }
     }
@@ -174,6 +166,11 @@ impl<'a> Facts<'a> {
         // Conditions on sets take one without values for an absent one.
         Ok(keys_of(self.bucket_tags_given()?))
     }
+}
+
+/// Whether the document of an operation gives tags to a bucket.
+const fn tags_bucket(columns: &Columns) -> bool {
+    matches!(columns.document_says, DocumentSays::BucketTags | DocumentSays::NewBucket)
 }
 
 /// The keys of tags.
@@ -201,7 +198,9 @@ impl RequestFacts<'_> {
     fn existing_tag(&self, key: &str) -> Result<Values<'_>, Fact> {
         match self.parts.existing_tags {
             Some(tags) => Ok(value_of(tags, key)),
-            None if self.parts.kinds.has_existing_tags => Err(Fact::Tags),
+            None if self.parts.is_about_object || self.parts.has(|columns| columns.existing_object) => {
+                Err(Fact::Tags)
+            }
             None => Ok(Values::Absent),
         }
     }
@@ -210,7 +209,7 @@ impl RequestFacts<'_> {
         match self.parts.document {
             Some(DocumentFacts::Bucket { location: "", .. } | DocumentFacts::Tags(_)) => Ok(Values::Absent),
             Some(DocumentFacts::Bucket { location, .. }) => Ok(location.into()),
-            None if self.parts.kinds.has_document => Err(Fact::Document),
+            None if self.parts.has_document() => Err(Fact::Document),
             None => Ok(Values::Absent),
         }
     }
@@ -253,12 +252,13 @@ impl ServiceFacts for RequestFacts<'_> {
 
     fn values(&self, name: KeyName, tag: &str) -> Result<Values<'_>, Fact> {
         let Self { parts, bucket_tags, auth_type: _ } = self;
-        let kinds = parts.kinds;
+        let (lists, copies, guards) =
+            (parts.has(|row| row.lists_keys), parts.has(Columns::is_copy), parts.has(|row| row.conditions));
         Ok(match name {
             KeyName::Referer => parts.header(REFERER),
-            KeyName::Prefix if kinds.lists => parts.parameter("prefix"),
-            KeyName::Delimiter if kinds.lists => parts.parameter("delimiter"),
-            KeyName::MaxKeys if kinds.lists => parts.parameter("max-keys"),
+            KeyName::Prefix if lists => parts.parameter("prefix"),
+            KeyName::Delimiter if lists => parts.parameter("delimiter"),
+            KeyName::MaxKeys if lists => parts.parameter("max-keys"),
             KeyName::VersionId => parts.version_id(),
             KeyName::ExistingObjectTag => self.existing_tag(tag)?,
             KeyName::RequestTag => parts.bucket_tag_given(tag)?,
@@ -266,16 +266,17 @@ impl ServiceFacts for RequestFacts<'_> {
             KeyName::BucketTag | KeyName::ResourceTag => value_of(bucket_tags, tag),
             KeyName::RequestObjectTag => value_of(parts.request_tags()?, tag),
             KeyName::RequestObjectTagKeys => parts.request_tag_keys()?,
-            KeyName::IfMatch if kinds.guards => parts.header(IF_MATCH),
+            KeyName::IfMatch if guards => parts.header(IF_MATCH),
             KeyName::IfMatch => parts.guard.into(),
-            KeyName::IfNoneMatch if kinds.guards => parts.header(IF_NONE_MATCH),
+            KeyName::IfNoneMatch if guards => parts.header(IF_NONE_MATCH),
             KeyName::LocationConstraint => self.location()?,
             KeyName::ObjectCreationOperation => {
-                kinds.creates.map(|creates| if creates { "true" } else { "false" }).into()
+                let creates = parts.columns.and_then(|columns| columns.creates);
+                creates.map(|creates| if creates { "true" } else { "false" }).into()
             }
             KeyName::ContentSha256 => self.content_sha256(),
-            KeyName::CopySource if kinds.copies => parts.head.and_then(RequestHead::copied_path).into(),
-            KeyName::MetadataDirective if kinds.copies => parts.header("x-amz-metadata-directive"),
+            KeyName::CopySource if copies => parts.head.and_then(RequestHead::copied_path).into(),
+            KeyName::MetadataDirective if copies => parts.header("x-amz-metadata-directive"),
             // Keys of the identity are never asked for here; all others no request has.
             name => header_of(name).map_or(Values::Absent, |header| parts.header(header)),
         })

@@ -25,11 +25,11 @@ use sherd_front::source::Source;
 use sherd_policy::{Identity, KeyName, Resource};
 use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
 
+use crate::head::columns::Columns;
 use crate::head::request_head::RequestHead;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
-use facts::{FactKinds, Facts, RequestFacts};
+use facts::{Facts, RequestFacts};
 use limits::ACTIONS_MAX;
 
 /// The action of a list of a bucket's keys. A caller without it does not learn which keys are missing.
@@ -105,8 +105,8 @@ struct WaitingOperation {
     needs: Option<Fact>,
     /// The actions that wait.
     actions: [Option<&'static str>; ACTIONS_MAX],
-    /// The kinds of facts that the operation has.
-    kinds: FactKinds,
+    /// The row of the operation, which says what facts it has.
+    columns: Option<&'static Columns>,
 }
 
 impl Access {
@@ -119,7 +119,7 @@ impl Access {
             rights: None,
             bucket_tags: None,
             account: PublicAccessBlock::NONE,
-            operation: WaitingOperation { needs: None, actions: [None; ACTIONS_MAX], kinds: FactKinds::NONE },
+            operation: WaitingOperation { needs: None, actions: [None; ACTIONS_MAX], columns: None },
             copied_bucket: None,
         }
     }
@@ -230,7 +230,7 @@ impl Access {
         resource: Resource<'_>,
         facts: Facts<'_>,
     ) -> Result<(), Refusal> {
-        let mut operation = WaitingOperation { needs: None, actions, kinds: facts.kinds() };
+        let mut operation = WaitingOperation { needs: None, actions, columns: facts.columns() };
         for waiting in &mut operation.actions {
             let Some(action) = *waiting else { continue };
             match self.decide(action, resource, facts) {
@@ -254,7 +254,7 @@ impl Access {
     /// # Errors
     /// AccessDenied.
     pub(crate) fn settle(&self, resource: Resource<'_>, facts: Facts<'_>) -> Result<(), Refusal> {
-        let facts = facts.of_kinds(self.operation.kinds);
+        let facts = facts.of_operation(self.operation.columns);
         self.operation
             .actions
             .into_iter()

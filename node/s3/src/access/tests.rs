@@ -6,8 +6,9 @@ use sherd_front::callers::{AccessKey, AuthType, Credential, SignatureFacts};
 use sherd_policy::{Policy, PolicyForm, UserIdentity};
 use sherd_signature::Secret;
 
-use super::facts::{DocumentFacts, FactKinds};
+use super::facts::DocumentFacts;
 use super::*;
+use crate::operation::Operation;
 
 /// 2015-10-21T07:28:00Z.
 const NOW_MS: u64 = 1_445_412_480_000;
@@ -106,14 +107,21 @@ fn copies_alone_name_a_source_and_without_its_version() {
     let condition = r#"{"StringEquals":{"s3:x-amz-copy-source":"src/a?b"}}"#;
     let spaced = r#"{"StringEquals":{"s3:x-amz-copy-source":"src/a b+c"}}"#;
     let plus = RequestHead::with(&[("x-amz-copy-source", "src/a+b%2Bc")]);
-    let kinds = FactKinds { copies: true, ..FactKinds::default() };
-    assert!(may("s3:PutObject", spaced, Facts::of(&plus).of_kinds(kinds)), "as the copy reads it");
+    let of = |operation: Operation| Some(operation.columns());
+    let copy = Facts::of(&plus).of_operation(of(Operation::CopyObject));
+    assert!(may("s3:PutObject", spaced, copy), "as the copy reads it");
     for named in ["/src/a%3Fb?versionId=null", "src/a%3Fb"] {
         let head = RequestHead::with(&[("x-amz-copy-source", named)]);
-        let facts = |copies| Facts::of(&head).of_kinds(FactKinds { copies, ..FactKinds::default() });
-        assert!(may("s3:PutObject", condition, facts(true)), "{named}");
-        assert!(!may("s3:PutObject", condition, facts(false)), "a write of bytes that the client sends");
-        assert!(!may(READ_OBJECT, condition, facts(true)), "the read of the source has no such key");
+        let facts = |operation| Facts::of(&head).of_operation(of(operation));
+        assert!(may("s3:PutObject", condition, facts(Operation::CopyObject)), "{named}");
+        assert!(
+            !may("s3:PutObject", condition, facts(Operation::PutObject)),
+            "a write of bytes that the client sends"
+        );
+        assert!(
+            !may(READ_OBJECT, condition, facts(Operation::CopyObject)),
+            "the read of the source has no such key"
+        );
     }
 }
 
@@ -131,9 +139,9 @@ fn each_fact_of_a_request_is_one_that_a_condition_can_name() {
         ("if-match", "*"),
     ]);
     let head = head.and_query("prefix=a%2F&delimiter=%2F&max-keys=7&versionId=null");
-    let kinds =
-        FactKinds { lists: true, copies: true, creates: Some(true), guards: true, ..FactKinds::default() };
-    let facts = Facts::of(&head).of_kinds(kinds);
+    // A row that no operation has.
+    let columns = Columns { lists_keys: true, conditions: true, ..*Operation::CopyObject.columns() };
+    let facts = Facts::of(&head).of_operation(Some(Box::leak(Box::new(columns))));
     let write = "s3:PutObject";
     for (action, operator, key, value) in [
         (READ_OBJECT, "IpAddress", "aws:SourceIp", "192.0.2.0/24"),
@@ -213,7 +221,7 @@ fn a_decision_waits_for_the_tags_of_the_object_where_a_policy_names_them() {
 
 #[test]
 fn a_decision_waits_for_the_document_that_gives_tags_or_a_location() {
-    let facts = Facts::NONE.of_kinds(FactKinds { has_document: true, ..FactKinds::default() });
+    let facts = Facts::NONE.awaiting_document();
     let actions = |action| [Some(action), None, None, None];
     let condition = r#"{"StringEquals":{"s3:RequestObjectTag/stage":"open"}}"#;
     let mut access = user(&[&statement("Allow", "s3:PutObjectTagging", "*", condition)]).in_no_bucket();
@@ -236,8 +244,7 @@ fn a_decision_waits_for_the_document_that_gives_tags_or_a_location() {
 
 #[test]
 fn a_decision_waits_for_the_tags_that_a_bucket_gets() {
-    let kinds = FactKinds { has_document: true, tags_bucket: true, ..FactKinds::default() };
-    let facts = Facts::NONE.of_kinds(kinds);
+    let facts = Facts::NONE.of_operation(Some(Operation::CreateBucket.columns()));
     let bucket = Resource::Bucket("b");
     let all = statement("Allow", "s3:*", "*", "");
     let tag = |key: &str, value: &str| Tag { key: key.to_owned(), value: value.to_owned() };

@@ -3,8 +3,7 @@
 use sherd_store::iam::{IamError, IamReadError};
 use sherd_store::object::Error;
 
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// An operation failed: in the store, or before it came there.
 #[derive(Debug)]

@@ -11,8 +11,7 @@ use http::{HeaderMap, StatusCode};
 use s3s::Body;
 use s3s::xml::{Serialize, Serializer};
 
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use crate::wire::xml;
 
 pub use failure::{Failure, Outcome};
@@ -39,9 +38,22 @@ pub fn empty(status: StatusCode, headers: HeaderMap) -> Response {
     response
 }
 
-/// Says that what was asked for is done.
+/// Says that the request is done, with nothing to tell of it.
+pub fn ok() -> Response {
+    empty(StatusCode::OK, HeaderMap::new())
+}
+
+/// Says that the request is done, and that nothing is left to show.
 pub fn no_content() -> Response {
     empty(StatusCode::NO_CONTENT, HeaderMap::new())
+}
+
+/// The same answer, which says the null version where that was asked for by name.
+pub(crate) fn of_version(mut response: Response, null_version: bool) -> Response {
+    if null_version {
+        response.headers_mut().insert(VERSION_ID, NULL);
+    }
+    response
 }
 
 /// An answer whose body is a document. Characters that XML does not have are references in it.

@@ -4,18 +4,15 @@
 
 use std::io::Write;
 
-use http::{HeaderMap, StatusCode};
 use s3s::dto::PublicAccessBlockConfiguration;
 use s3s::xml::{SerResult, Serialize, Serializer};
 
 use super::public_access::{self, GivenBlock};
-use crate::answer::Outcome;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response};
 use crate::gateway::Gateway;
 use crate::head::document;
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// The namespace of S3 Control's documents.
 const NAMESPACE: &str = "http://awss3control.amazonaws.com/doc/2018-08-20/";
@@ -30,7 +27,7 @@ pub(crate) async fn get_public_access_block(gateway: &Gateway, _request: Request
 pub(crate) async fn put_public_access_block(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let GivenBlock(block) = document::required(request.payload.into_document())?;
     gateway.iam.set_account_public_access_block(Some(block)).await?;
-    Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
+    Ok(answer::ok())
 }
 
 pub(crate) async fn delete_public_access_block(

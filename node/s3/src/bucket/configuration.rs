@@ -11,14 +11,12 @@ use s3s::dto::{
     GetObjectAclOutput, Payer,
 };
 
-use crate::answer::Outcome;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response};
 use crate::error::not_configured;
 use crate::gateway::Gateway;
 use crate::head::owner;
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::{ReadConditions, ReadRequest, Span};
 
 /// Writes the operations whose answer for "none" is an error: where it is said of a bucket that exists.

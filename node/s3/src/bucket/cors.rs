@@ -1,22 +1,18 @@
 //! A bucket's cross-origin rules: those that PutBucketCors may store, and how they are shown again. Requests
 //! are judged by them in `service/cors`.
 
-use http::{HeaderMap, StatusCode};
 use s3s::dto::{CORSRule, GetBucketCorsOutput};
 use s3s::xml::{DeError, DeResult, Deserialize, Deserializer};
 use sherd_core::config::ConfigKind;
 use sherd_core::config::cors::{Cors, CorsMethod, CorsRule};
 use sherd_core::limits::{CORS_ID_CHARS_MAX, CORS_RULES_MAX};
 
-use crate::answer::Outcome;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response};
 use crate::error::not_configured;
 use crate::gateway::Gateway;
-use crate::head::document;
-use crate::head::names;
+use crate::head::{document, names};
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::Error;
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -31,7 +27,7 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let rules = checked(document::required(request.payload.into_document())?)?;
     gateway.objects.set_config(request.target.bucket_key(), rules).await?;
-    Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
+    Ok(answer::ok())
 }
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -54,10 +50,7 @@ impl<'xml> Deserialize<'xml> for GivenRules {
         let mut rules = Vec::new();
         parser.named_element("CORSConfiguration", |parser| {
             parser.for_each_element(|parser, name| match name {
-                b"CORSRule" => {
-                    rules.push(GivenRule::read(parser)?);
-                    Ok(())
-                }
+                b"CORSRule" => GivenRule::read(parser).map(|rule| rules.push(rule)),
                 _ => Err(DeError::UnexpectedTagName),
             })
         })?;
@@ -75,11 +68,8 @@ impl GivenRule {
                 b"AllowedMethod" => methods.push(parser.content()?),
                 b"AllowedOrigin" => rule.allowed_origins.push(parser.content()?),
                 b"ExposeHeader" => rule.expose_headers.push(parser.content()?),
-                b"ID" if rule.id.is_none() => rule.id = Some(parser.content()?),
-                b"MaxAgeSeconds" if rule.max_age_seconds.is_none() => {
-                    rule.max_age_seconds = Some(parser.text(seconds)?);
-                }
-                b"ID" | b"MaxAgeSeconds" => return Err(DeError::DuplicateField),
+                b"ID" => document::once(&mut rule.id, parser.content()?)?,
+                b"MaxAgeSeconds" => document::once(&mut rule.max_age_seconds, parser.text(seconds)?)?,
                 _ => return Err(DeError::UnexpectedTagName),
             }
             Ok(())

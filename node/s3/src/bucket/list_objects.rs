@@ -6,15 +6,11 @@
 
 use s3s::dto::{ListObjectsOutput, ListObjectsV2Output, Object, ObjectStorageClass};
 
-use crate::answer::Outcome;
-use crate::answer::body;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response, body};
 use crate::bucket::listing::{KeyEncoding, ListingQuery, Page, PageEntry};
 use crate::bucket::token::{self, ListingKind};
 use crate::gateway::Gateway;
-use crate::head::checksum;
-use crate::head::owner;
-use crate::head::timestamp;
+use crate::head::{checksum, owner, timestamp};
 use crate::request::Request;
 use sherd_store::object::ListEntry;
 
@@ -30,8 +26,7 @@ pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
         ListEntry::Prefix(_) => false,
     });
     let (max, encoding) = (listing.max, listing.encoding);
-    // A page that was to be empty has no next one.
-    let next = found.next.filter(|_| max > 0);
+    let next = found.next;
     let page = Page::of(found.entries, encoding, |entry| described(entry, encoding, true));
     let (prefix, delimiter) = listing.repeated();
     answer::document(&ListObjectsOutput {
@@ -61,7 +56,7 @@ pub(crate) async fn list_v2(gateway: &Gateway, request: Request<'_>) -> Outcome<
     let bucket = request.target.bucket();
     let found = listing.keys(gateway, &bucket, after).await?;
     let (max, encoding) = (listing.max, listing.encoding);
-    let next = found.next.filter(|_| max > 0);
+    let next = found.next;
     let page = Page::of(found.entries, encoding, |entry| described(entry, encoding, with_owner));
     let (prefix, delimiter) = listing.repeated();
     answer::document(&ListObjectsV2Output {

@@ -5,18 +5,12 @@
 
 use s3s::dto::{ListObjectVersionsOutput, ObjectVersion, ObjectVersionStorageClass};
 
-use crate::answer::Outcome;
-use crate::answer::body;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response, body};
 use crate::bucket::listing::{KeyEncoding, ListingQuery, Page, PageEntry};
 use crate::gateway::Gateway;
-use crate::head::checksum;
-use crate::head::names;
-use crate::head::owner;
-use crate::head::timestamp;
+use crate::head::{checksum, names, owner, timestamp};
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::ListEntry;
 
 /// The id of every version.
@@ -31,8 +25,7 @@ pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
     let after = (!key_marker.is_empty()).then(|| key_marker.clone());
     let found = listing.keys(gateway, &bucket, after).await?;
     let (max, encoding) = (listing.max, listing.encoding);
-    // A page that was to be empty has no next one.
-    let next = found.next.filter(|_| max > 0);
+    let next = found.next;
     let page = Page::of(found.entries, encoding, |entry| described(entry, encoding));
     let (prefix, delimiter) = listing.repeated();
     answer::document(&ListObjectVersionsOutput {

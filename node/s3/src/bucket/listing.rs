@@ -4,8 +4,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::dto::{CommonPrefix, EncodingType};
-use sherd_core::limits::LIST_KEYS_MAX;
-use sherd_core::limits::PARTS_MAX;
+use sherd_core::limits::{LIST_KEYS_MAX, PARTS_MAX};
 
 use crate::answer::Outcome;
 use crate::gateway::Gateway;
@@ -43,7 +42,7 @@ impl ListingQuery {
         })
     }
 
-    /// Asks the store for the page of keys behind `after`.
+    /// Asks the store for the page of keys behind `after`. A page that was to be empty has no next one.
     ///
     /// # Errors
     /// As the store answers.
@@ -60,7 +59,9 @@ impl ListingQuery {
             after,
             max_keys: self.max,
         };
-        Ok(gateway.objects.list(request).await?)
+        let mut page = gateway.objects.list(request).await?;
+        page.next = page.next.filter(|_| self.max > 0);
+        Ok(page)
     }
 
     /// The prefix and the delimiter, as the answer repeats them.
@@ -178,7 +179,7 @@ pub(crate) fn part_marker(marker: i32) -> Result<u16, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::code::Code;
+    use crate::wire::refusal::Code;
 
     #[test]
     fn pages_have_a_thousand_entries_at_most() {

@@ -28,18 +28,13 @@ use s3s::dto::{
 use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
 
 use crate::access::facts::{DocumentFacts, Facts};
-use crate::answer::Outcome;
-use crate::answer::{self, NAMESPACE, Response};
+use crate::answer::{self, NAMESPACE, Outcome, Response};
 use crate::bucket::limits::{BUCKETS_AT_ONCE, BUCKETS_MAX};
 use crate::bucket::token::ListingKind;
-use crate::gateway::Gateway;
-use crate::gateway::REGION_DEFAULT;
-use crate::head::names;
-use crate::head::owner;
-use crate::head::{document, timestamp};
+use crate::gateway::{Gateway, REGION_DEFAULT};
+use crate::head::{document, names, owner, timestamp};
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_policy::Resource;
 use sherd_store::object::{BucketInfo, BucketPage, Error, NewBucket};

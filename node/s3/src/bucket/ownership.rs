@@ -1,18 +1,15 @@
 //! A bucket's ownership controls: `BucketOwnerEnforced`, as new buckets have them, or deleted. Other
 //! ownerships would give access control lists an effect, and are refused.
 
-use http::{HeaderMap, StatusCode};
 use s3s::dto::{self, ObjectOwnership, OwnershipControlsRule};
 use sherd_core::config::ownership::OwnershipControls;
 
-use crate::answer::Outcome;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response};
 use crate::error::not_configured;
 use crate::gateway::Gateway;
 use crate::head::document;
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::Error;
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -38,7 +35,7 @@ pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     match rule.object_ownership.as_str() {
         ObjectOwnership::BUCKET_OWNER_ENFORCED => {
             gateway.objects.set_config(bucket, OwnershipControls::BucketOwnerEnforced).await?;
-            Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
+            Ok(answer::ok())
         }
         ObjectOwnership::BUCKET_OWNER_PREFERRED | ObjectOwnership::OBJECT_WRITER => {
             Err(Refusal::new(Code::AccessControlListNotSupported).into())

@@ -15,13 +15,11 @@ use sherd_core::iam::UserRecord;
 use sherd_core::limits::BUCKET_POLICY_BYTES_MAX;
 use sherd_policy::{MalformedPolicy, Policy, PolicyForm};
 
-use crate::answer::Outcome;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response};
 use crate::error::not_configured;
 use crate::gateway::Gateway;
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::iam::IamError;
 use sherd_store::object::Error;
 

@@ -1,18 +1,16 @@
 //! The public access block of a bucket, and the document that says one.
 
-use http::{HeaderMap, StatusCode};
 use s3s::dto::PublicAccessBlockConfiguration;
 use s3s::xml::{DeError, DeResult, Deserialize, Deserializer};
 use sherd_core::config::ConfigKind;
 use sherd_core::config::public_access::{PublicAccessBlock, PublicAccessSetting};
 
-use crate::answer::Outcome;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response};
 use crate::error::not_configured;
 use crate::gateway::Gateway;
 use crate::head::document;
 use crate::request::Request;
-use crate::wire::code::Code;
+use crate::wire::refusal::Code;
 use sherd_store::object::Error;
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -27,7 +25,7 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let GivenBlock(block) = document::required(request.payload.into_document())?;
     gateway.objects.set_config(request.target.bucket_key(), block).await?;
-    Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
+    Ok(answer::ok())
 }
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {

@@ -2,28 +2,24 @@
 //! versioning, events and logs. A write of that value is answered 200 and stores nothing; one of another
 //! value is refused.
 
-use http::{HeaderMap, StatusCode};
 use s3s::dto::{
     AccelerateConfiguration, BucketAccelerateStatus, Payer, Permission, RequestPaymentConfiguration,
 };
 use s3s::xml::{DeError, DeResult, Deserialize, DeserializeContent, Deserializer};
 
-use crate::answer::Outcome;
-use crate::answer::{self, NULL, Response, VERSION_ID};
+use crate::answer::{self, Outcome, Response};
 use crate::gateway::Gateway;
 use crate::head::acl::UnsupportedAcl;
-use crate::head::document;
-use crate::head::owner;
 use crate::head::request_head::RequestHead;
+use crate::head::{document, owner};
 use crate::request::{Payload, Request};
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::{ReadConditions, ReadRequest, Span};
 
 pub(crate) async fn put_bucket_acl(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     gateway.objects.head_bucket(request.target.bucket_key()).await?;
     check_acl(&request.head, request.payload)?;
-    Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
+    Ok(answer::ok())
 }
 
 pub(crate) async fn put_object_acl(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -32,15 +28,14 @@ pub(crate) async fn put_object_acl(gateway: &Gateway, request: Request<'_>) -> O
     let (name, conditions) = (target.object(), ReadConditions::default());
     gateway.objects.head(ReadRequest { name, span: Span::Whole, conditions }).await?;
     check_acl(&head, payload)?;
-    let version = null_version.then_some((VERSION_ID, NULL));
-    Ok(answer::empty(StatusCode::OK, version.into_iter().collect()))
+    Ok(answer::of_version(answer::ok(), null_version))
 }
 
 pub(crate) async fn put_request_payment(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let payment: RequestPaymentConfiguration = document::required(request.payload.into_document())?;
     gateway.objects.head_bucket(request.target.bucket_key()).await?;
     match payment.payer.as_str() {
-        Payer::BUCKET_OWNER => Ok(answer::empty(StatusCode::OK, HeaderMap::new())),
+        Payer::BUCKET_OWNER => Ok(answer::ok()),
         Payer::REQUESTER => {
             Err(Refusal::says(Code::InvalidRequest, "Requester Pays cannot be enabled on this bucket").into())
         }
@@ -52,7 +47,7 @@ pub(crate) async fn put_acceleration(gateway: &Gateway, request: Request<'_>) ->
     let acceleration: AccelerateConfiguration = document::required(request.payload.into_document())?;
     gateway.objects.head_bucket(request.target.bucket_key()).await?;
     match acceleration.status.as_ref().map(BucketAccelerateStatus::as_str) {
-        Some(BucketAccelerateStatus::SUSPENDED) => Ok(answer::empty(StatusCode::OK, HeaderMap::new())),
+        Some(BucketAccelerateStatus::SUSPENDED) => Ok(answer::ok()),
         Some(BucketAccelerateStatus::ENABLED) => {
             let message = "S3 Transfer Acceleration cannot be enabled on this bucket";
             Err(Refusal::says(Code::InvalidRequest, message).into())
@@ -66,7 +61,7 @@ pub(crate) async fn put_versioning(gateway: &Gateway, request: Request<'_>) -> O
     gateway.objects.head_bucket(request.target.bucket_key()).await?;
     match (given.status.as_deref(), given.mfa_delete.as_deref()) {
         (None, _) => Err(Refusal::new(Code::IllegalVersioningConfigurationException).into()),
-        (Some("Suspended"), None | Some("Disabled")) => Ok(answer::empty(StatusCode::OK, HeaderMap::new())),
+        (Some("Suspended"), None | Some("Disabled")) => Ok(answer::ok()),
         (Some("Enabled" | "Suspended"), None | Some("Disabled" | "Enabled")) => {
             Err(lacking("PutBucketVersioning").into())
         }
@@ -112,7 +107,7 @@ async fn turn_off(
     if is_on {
         return Err(lacking(operation).into());
     }
-    Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
+    Ok(answer::ok())
 }
 
 /// Whether a document has an element of these. Any other would be taken for none.
@@ -149,10 +144,7 @@ impl<'xml> Deserialize<'xml> for GivenVersioning {
                     b"MfaDelete" => &mut given.mfa_delete,
                     _ => return Err(DeError::UnexpectedTagName),
                 };
-                match field.replace(parser.content()?) {
-                    None => Ok(()),
-                    Some(_) => Err(DeError::DuplicateField),
-                }
+                document::once(field, parser.content()?)
             })
         })?;
         Ok(given)
@@ -210,10 +202,7 @@ impl<'xml> Deserialize<'xml> for AccessControlList {
         let mut list = Self::default();
         parser.named_element("AccessControlPolicy", |parser| {
             parser.for_each_element(|parser, name| match name {
-                b"Owner" => {
-                    list.owner = id_in(parser)?;
-                    Ok(())
-                }
+                b"Owner" => id_in(parser).map(|id| list.owner = id),
                 b"AccessControlList" if list.grants.is_none() => {
                     list.grants = Some(Vec::new());
                     parser.for_each_element(|parser, name| match name {
@@ -236,14 +225,8 @@ impl<'xml> DeserializeContent<'xml> for SentGrant {
     fn deserialize_content(parser: &mut Deserializer<'xml>) -> DeResult<Self> {
         let mut grant = Self::default();
         parser.for_each_element(|parser, name| match name {
-            b"Grantee" => {
-                grant.id = id_in(parser)?;
-                Ok(())
-            }
-            b"Permission" => {
-                grant.permission = Some(parser.content()?);
-                Ok(())
-            }
+            b"Grantee" => id_in(parser).map(|id| grant.id = id),
+            b"Permission" => parser.content().map(|given| grant.permission = Some(given)),
             _ => Err(DeError::UnexpectedTagName),
         })?;
         Ok(grant)
@@ -254,10 +237,7 @@ impl<'xml> DeserializeContent<'xml> for SentGrant {
 fn id_in(parser: &mut Deserializer<'_>) -> DeResult<Option<String>> {
     let (mut id, mut is_other) = (None, false);
     parser.for_each_element(|parser, name| match name {
-        b"ID" => {
-            id = Some(parser.content()?);
-            Ok(())
-        }
+        b"ID" => parser.content().map(|given| id = Some(given)),
         b"DisplayName" => parser.content::<String>().map(drop),
         b"EmailAddress" | b"URI" => {
             is_other = true;

@@ -8,14 +8,13 @@ use sherd_policy::Resource;
 
 use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{Access, TAG_RESOURCE};
-use crate::answer::Outcome;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response};
 use crate::error::not_configured;
 use crate::gateway::Gateway;
+use crate::head::document;
 use crate::head::tagging::{self, TagOwner, checked};
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let bucket = request.target.bucket_key();
@@ -80,11 +79,7 @@ fn tags_in(document: &[u8]) -> DeResult<Vec<GivenTag>> {
     let mut tags = None;
     Deserializer::new(document).named_element("CreateBucketConfiguration", |configuration| {
         configuration.for_each_element(|element, name| match name {
-            b"Tags" if tags.is_some() => Err(DeError::DuplicateField),
-            b"Tags" => {
-                tags = Some(tagging::tags_of(element)?);
-                Ok(())
-            }
+            b"Tags" => document::once(&mut tags, tagging::tags_of(element)?),
             b"LocationConstraint" => element.content::<BucketLocationConstraint>().map(drop),
             b"Location" => element.content::<LocationInfo>().map(drop),
             b"Bucket" => element.content::<BucketInfo>().map(drop),

@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::code::Code;
+    use crate::wire::refusal::Code;
 
     proptest! {
         #[test]

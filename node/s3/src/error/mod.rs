@@ -12,12 +12,10 @@ use sherd_core::record::Attributes;
 
 use crate::answer::Failure;
 use crate::head::columns::Copies;
-use crate::head::names;
-use crate::head::{attributes, tagging, timestamp};
+use crate::head::{attributes, names, tagging, timestamp};
 use crate::wire::checksum;
-use crate::wire::code::Code;
 use crate::wire::context::RequestId;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::machine::quantity::Period;
 use sherd_store::object::{BodyError, Error, Invalid, MissingResource, UnavailableReason};
 
@@ -67,16 +65,11 @@ pub(super) fn logged(release_grace: Duration, request_id: RequestId, error: Erro
     if let Error::Internal { what } = &error {
         tracing::error!(%request_id, what, "request failed by an internal error");
     }
-    to_s3(error, release_grace)
-}
-
-/// The store's error as S3 says it, where no operation ran.
-pub(super) fn refusal(error: Error, release_grace: Duration) -> Refusal {
-    to_s3(error, release_grace)
+    refusal(error, release_grace)
 }
 
 /// The store's error as S3 says it; `release_grace` is how long the space of deleted objects stays taken.
-fn to_s3(error: Error, release_grace: Duration) -> Refusal {
+pub(super) fn refusal(error: Error, release_grace: Duration) -> Refusal {
     match error {
         Error::Missing(missing) => of_missing(missing),
         Error::Invalid(invalid) => of_invalid(invalid),

@@ -116,19 +116,19 @@ fn every_error_has_its_code_and_status() {
     for (error, code, status) in table() {
         is_in_the_table(&error);
         let said = error.to_string();
-        let answer = to_s3(error, GRACE);
+        let answer = super::refusal(error, GRACE);
         assert_eq!((answer.code.name(), answer.code.status().as_u16()), (code, status), "{said}");
         assert!(!answer.message.is_empty(), "{said}");
     }
 }
 
 fn headers(error: Error) -> HeaderMap {
-    to_s3(error, GRACE).headers.into_iter().collect()
+    super::refusal(error, GRACE).headers.into_iter().collect()
 }
 
 #[test]
 fn an_invalid_range_says_how_large_the_object_is() {
-    let refusal = to_s3(Invalid::Range { size: 1234 }.into(), GRACE);
+    let refusal = super::refusal(Invalid::Range { size: 1234 }.into(), GRACE);
     assert_eq!(refusal.headers, [(CONTENT_RANGE, HeaderValue::from_static("bytes */1234"))]);
     assert_eq!(refusal.details, [("ActualObjectSize", "1234".to_owned())]);
 }
@@ -166,7 +166,7 @@ fn whoever_may_try_again_is_told_when() {
 
 #[test]
 fn an_unknown_outcome_is_never_called_unavailable() {
-    let answer = to_s3(Error::OutcomeUnknown, GRACE);
+    let answer = super::refusal(Error::OutcomeUnknown, GRACE);
     assert_eq!(answer.code.status(), 500);
     assert!(answer.message.contains("unknown"));
     assert!(!headers(Error::OutcomeUnknown).contains_key(RETRY_AFTER));
@@ -174,14 +174,14 @@ fn an_unknown_outcome_is_never_called_unavailable() {
 
 #[test]
 fn a_checksum_that_differs_is_named() {
-    let answer = to_s3(BodyError::ChecksumMismatch(ChecksumAlgorithm::Crc64Nvme).into(), GRACE);
+    let answer = super::refusal(BodyError::ChecksumMismatch(ChecksumAlgorithm::Crc64Nvme).into(), GRACE);
     assert_eq!(answer.message, "The CRC64NVME you specified did not match the calculated checksum.");
 }
 
 /// The sentences are AWS's.
 #[test]
 fn what_does_not_fit_an_upload_is_said_in_the_words_of_s3() {
-    let said = |invalid: Invalid| to_s3(invalid.into(), GRACE).message;
+    let said = |invalid: Invalid| super::refusal(invalid.into(), GRACE).message;
     assert_eq!(
         said(Invalid::PartChecksumMissing { number: 1, algorithm: Sha256 }),
         "The upload was created using a sha256 checksum. The complete request must include the checksum for each part. \
@@ -204,13 +204,13 @@ fn what_does_not_fit_an_upload_is_said_in_the_words_of_s3() {
         said(Invalid::ObjectSize { announced: 1, computed: 2 }),
         "The provided 'x-amz-mp-object-size' header value 1 does not match what was computed: 2"
     );
-    let whole = to_s3(BodyError::WholeChecksumMismatch(Crc32).into(), GRACE);
+    let whole = super::refusal(BodyError::WholeChecksumMismatch(Crc32).into(), GRACE);
     assert_eq!(whole.message, "The crc32 you specified did not match the calculated checksum.");
 }
 
 #[test]
 fn what_broke_inside_stays_inside() {
-    let answer = to_s3(Error::Internal { what: "a secret place".to_owned() }, GRACE);
+    let answer = super::refusal(Error::Internal { what: "a secret place".to_owned() }, GRACE);
     assert!(!answer.message.contains("secret"));
 }
 

@@ -7,10 +7,9 @@ use bytes::Bytes;
 use sherd_signature::form_fields::FormFields;
 use sherd_signature::post_policy::PostPolicy;
 
-use crate::wire::form::FormError;
-use crate::wire::form::fields as form_fields;
 use crate::wire::form::parser::Delimiter;
 use crate::wire::form::prelude::Prelude;
+use crate::wire::form::{FormError, fields as form_fields};
 
 /// The boundary of the forms here.
 const BOUNDARY: &[u8] = b"multipart/form-data; boundary=b";

@@ -34,8 +34,7 @@ use sherd_signature::query::Query;
 use sherd_signature::signing_key::SigningKey;
 use sherd_store::object::{self as store, BucketRef, BucketView, ObjectName};
 
-use crate::answer::Outcome;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response};
 use crate::head::document;
 use crate::head::tagging::GivenTags;
 use crate::multipart;
@@ -43,8 +42,7 @@ use crate::object::delete_object;
 use crate::operation::{AccountBlockLookup, BucketLookup, Operation, Operations};
 use crate::request::Request;
 use crate::service::{Config, Limits, Protocol, UnsupportedAcl};
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 use super::cors::cross_origin;
 use super::public_access::public_access_block;
@@ -82,7 +80,7 @@ impl Lookers {
                 let mut upload = request.payload.into_upload();
                 let mut received = 0;
                 while let Some(bytes) = upload.body.next().await {
-                    let Ok(bytes) = bytes else { return Ok(answer::empty(StatusCode::OK, HeaderMap::new())) };
+                    let Ok(bytes) = bytes else { return Ok(answer::ok()) };
                     received += bytes.len() as u64;
                     // The line end behind a form may be missing.
                     let max = upload.size + if is_form { 2 } else { 0 };
@@ -108,7 +106,7 @@ impl Lookers {
             }
             _ => return Err(Refusal::new(Code::NotImplemented).into()),
         }
-        Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
+        Ok(answer::ok())
     }
 }
 

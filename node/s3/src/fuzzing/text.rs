@@ -20,21 +20,13 @@ use sherd_signature::query::Query;
 
 use crate::bucket::settings::AccessControlList;
 use crate::bucket::token::{self, ListingKind};
-use crate::head::attributes;
-use crate::head::checksum;
-use crate::head::conditions;
-use crate::head::document;
-use crate::head::if_range;
-use crate::head::names;
-use crate::head::range;
 use crate::head::request_head::RequestHead;
 use crate::head::tagging::{self, GivenTags};
-use crate::head::timestamp;
+use crate::head::{attributes, checksum, conditions, document, if_range, names, range, timestamp};
 use crate::operation::route::route;
 use crate::wire::address::{Address, Level};
 use crate::wire::checksum::{ALGORITHMS, of_object};
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::{EtagMatch, Span};
 
 /// One text, taken for everything that a text of a request can be.

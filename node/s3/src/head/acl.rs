@@ -4,8 +4,7 @@
 use http::HeaderValue;
 use s3s::dto::{ObjectCannedACL, ObjectOwnership};
 
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// The lists that leave everything to the owner.
 const OWNERS: [&str; 2] = [ObjectCannedACL::PRIVATE, ObjectCannedACL::BUCKET_OWNER_FULL_CONTROL];

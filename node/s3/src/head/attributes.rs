@@ -12,8 +12,7 @@ use sherd_core::limits::{ATTRIBUTES_BYTES_MAX, METADATA_BYTES_MAX, REDIRECT_BYTE
 use sherd_core::record::Attributes;
 
 use crate::head::request_head::RequestHead;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use crate::wire::system_headers::SYSTEM;
 
 /// Prefix of user metadata.

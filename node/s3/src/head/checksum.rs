@@ -10,8 +10,7 @@ use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::head::request_head::RequestHead;
 use crate::wire::checksum::{DeclaredChecksum, of_name, of_whole};
 pub(crate) use crate::wire::checksum::{header, kind_text, name};
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// The checksum of the whole object that CompleteMultipartUpload announces, composite or not.
 ///

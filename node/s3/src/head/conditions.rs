@@ -11,8 +11,7 @@ use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SIN
 use s3s::dto::ETag;
 
 use crate::head::request_head::RequestHead;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::{EtagMatch, ReadConditions, WriteConditions};
 
 /// Conditions of GetObject and HeadObject.

@@ -7,9 +7,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sherd_signature::query::Query;
 
 use crate::head::names::{self, NamedVersion};
-use crate::wire::code::Code;
 use crate::wire::query::decoded;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::ObjectName;
 
 pub(super) const HEADER: HeaderName = HeaderName::from_static("x-amz-copy-source");

@@ -1,9 +1,8 @@
 //! The document of a request -> the type that it should be.
 
-use s3s::xml::{Deserialize, Deserializer};
+use s3s::xml::{DeError, DeResult, Deserialize, Deserializer};
 
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// Reads a document.
 ///
@@ -21,4 +20,12 @@ pub(crate) fn of<T: for<'xml> Deserialize<'xml>>(bytes: &[u8]) -> Result<T, Refu
 /// MissingRequestBodyError without a document, and as [`of`].
 pub(crate) fn required<T: for<'xml> Deserialize<'xml>>(bytes: Option<bytes::Bytes>) -> Result<T, Refusal> {
     of(&bytes.ok_or_else(|| Refusal::new(Code::MissingRequestBodyError))?)
+}
+
+/// Fills a field with the value of an element that may be there once.
+///
+/// # Errors
+/// For the second one.
+pub(crate) fn once<T>(field: &mut Option<T>, value: T) -> DeResult {
+    if field.replace(value).is_some() { Err(DeError::DuplicateField) } else { Ok(()) }
 }

@@ -8,10 +8,9 @@ use crate::head::columns::Columns;
 use crate::head::feature;
 use crate::head::request_head::RequestHead;
 use crate::head::tagging::GivenTags;
-use crate::wire::code::Code;
 use crate::wire::form::fields;
 use crate::wire::form::parser::Delimiter;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// The type of a form.
 const FORM: &[u8] = b"multipart/form-data";

@@ -7,8 +7,7 @@ use sherd_signature::query::{Pair, Query};
 use sherd_signature::{presigned, presigned_v2};
 
 use crate::wire::checksum;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// Says which algorithm the SDK used.
 const SDK_ALGORITHM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");

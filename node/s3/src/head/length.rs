@@ -5,9 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::CONTENT_LENGTH;
 
 use crate::head::request_head::{DECODED_LENGTH, RequestHead};
-use crate::wire::code::Code;
 use crate::wire::limits::SHORT_DOCUMENT_BYTES_MAX;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// The length of the body without its frames; `None` where none is declared.
 ///

@@ -1,4 +1,5 @@
-//! The head of a request: the columns of its operation's row, and each group of its headers as a type.
+//! The head of a request (`request_head`), a file for each group of its headers, and the columns of its
+//! operation's row.
 
 pub mod acl;
 pub(crate) mod attributes;

@@ -9,8 +9,7 @@ use std::fmt;
 use sherd_core::id::{InvalidKey, ObjectKey, UploadId, VersionId, may_be_bucket};
 use sherd_core::limits;
 
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::ObjectName;
 
 /// Prefixes that AWS keeps for itself.

@@ -8,9 +8,8 @@ use s3s::dto::{Timestamp, TimestampFormat};
 use sherd_signature::query::Pair;
 
 use crate::head::request_head::RequestHead;
-use crate::wire::code::Code;
 use crate::wire::query::invalid;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use crate::wire::system_headers::SYSTEM;
 
 /// Prefix of the parameters that override a header.

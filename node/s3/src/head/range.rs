@@ -9,8 +9,7 @@ use http::header::RANGE;
 
 use crate::head::names;
 use crate::head::request_head::RequestHead;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::Span;
 
 /// The bytes that a read asks for, of a part where it names one.

@@ -20,9 +20,8 @@ use crate::head::copy_source::{self, CopySource, NamedSource};
 use crate::head::hoisted;
 use crate::head::names::{self, NamedVersion};
 use crate::head::tagging::{self, GivenTags};
-use crate::wire::code::Code;
 use crate::wire::query::parsed;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// The header with the length of a body without its frames.
 pub(super) const DECODED_LENGTH: &str = "x-amz-decoded-content-length";

@@ -11,9 +11,9 @@ use s3s::xml::{DeError, DeResult, Deserializer};
 use sherd_core::limits::{BUCKET_TAGS_MAX, OBJECT_TAGS_MAX, TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX};
 use sherd_core::record::{ObjectTags, Tag, is_of_tags};
 
-use crate::wire::code::Code;
+use crate::head::document::once;
 use crate::wire::query::decoded;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use crate::wire::xml;
 
 pub(super) const HEADER: HeaderName = HeaderName::from_static("x-amz-tagging");
@@ -133,11 +133,7 @@ fn tag_set(document: &[u8]) -> DeResult<Vec<GivenTag>> {
     let mut parser = Deserializer::new(document);
     parser.named_element("Tagging", |tagging| {
         tagging.for_each_element(|element, name| match name {
-            b"TagSet" if set.is_some() => Err(DeError::DuplicateField),
-            b"TagSet" => {
-                set = Some(tags_of(element)?);
-                Ok(())
-            }
+            b"TagSet" => once(&mut set, tags_of(element)?),
             _ => Err(DeError::UnexpectedTagName),
         })
     })?;
@@ -152,10 +148,7 @@ fn tag_set(document: &[u8]) -> DeResult<Vec<GivenTag>> {
 pub(crate) fn tags_of(list: &mut Deserializer<'_>) -> DeResult<Vec<GivenTag>> {
     let mut tags = Vec::new();
     list.for_each_element(|element, name| match name {
-        b"Tag" => {
-            tags.push(element.content()?);
-            Ok(())
-        }
+        b"Tag" => element.content().map(|tag| tags.push(tag)),
         _ => Err(DeError::UnexpectedTagName),
     })?;
     Ok(tags)

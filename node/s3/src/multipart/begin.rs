@@ -3,12 +3,9 @@
 use http::HeaderValue;
 use s3s::dto::CreateMultipartUploadOutput;
 
-use crate::answer::Outcome;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response};
 use crate::gateway::Gateway;
-use crate::head::attributes;
-use crate::head::checksum;
-use crate::head::names;
+use crate::head::{attributes, checksum, names};
 use crate::object::given_tags;
 use crate::request::Request;
 use sherd_store::object::CreateUpload;

@@ -12,20 +12,12 @@ use sherd_core::id::UploadId;
 use sherd_core::record::Checksum;
 
 use super::part_list::{listed_parts, malformed};
-use crate::answer::Outcome;
-use crate::answer::body;
-use crate::answer::location;
-use crate::answer::{self, NAMESPACE, Response};
+use crate::answer::{self, NAMESPACE, Outcome, Response, body, location};
 use crate::gateway::Gateway;
-use crate::head::checksum;
-use crate::head::checksum_elements;
-use crate::head::conditions;
-use crate::head::document;
-use crate::head::names;
 use crate::head::request_head::RequestHead;
+use crate::head::{checksum, checksum_elements, conditions, document, names};
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::CompleteUpload;
 
 /// All but the characters that stand as they are in the path of a URL.

@@ -5,16 +5,11 @@ use std::io::Write;
 use s3s::dto::{ChecksumAlgorithm, ChecksumType, ListPartsOutput, Part, StorageClass};
 use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
 
-use crate::answer::Outcome;
-use crate::answer::body;
-use crate::answer::{self, NAMESPACE, Response};
+use crate::answer::{self, NAMESPACE, Outcome, Response, body};
 use crate::bucket::listing::{page_size, part_marker};
 use crate::gateway::Gateway;
-use crate::head::checksum;
 use crate::head::checksum_elements::ChecksummedContent;
-use crate::head::names;
-use crate::head::owner;
-use crate::head::timestamp;
+use crate::head::{checksum, names, owner, timestamp};
 use crate::request::Request;
 use sherd_store::object::PartInfo;
 
@@ -83,7 +78,7 @@ mod tests {
     use sherd_core::record::{Checksum, ChecksumAlgorithm as Algorithm, ChecksumBytes};
 
     use super::*;
-    use crate::wire::code::Code;
+    use crate::wire::refusal::Code;
 
     #[test]
     fn a_page_has_its_elements_in_one_order() {

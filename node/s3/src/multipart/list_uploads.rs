@@ -3,13 +3,10 @@
 use s3s::dto::{ChecksumAlgorithm, ChecksumType, ListMultipartUploadsOutput, MultipartUpload, StorageClass};
 use sherd_core::id::UploadId;
 
-use crate::answer::Outcome;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response};
 use crate::bucket::listing::{KeyEncoding, ListingQuery, Page, PageEntry};
 use crate::gateway::Gateway;
-use crate::head::checksum;
-use crate::head::owner;
-use crate::head::timestamp;
+use crate::head::{checksum, owner, timestamp};
 use crate::request::Request;
 use crate::wire::refusal::Refusal;
 use sherd_store::object::{ListUploads, UploadEntry, UploadPage};
@@ -87,7 +84,7 @@ fn described(entry: UploadEntry, encoding: KeyEncoding) -> PageEntry<MultipartUp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::code::Code;
+    use crate::wire::refusal::Code;
 
     #[test]
     fn an_upload_marker_needs_its_key() {

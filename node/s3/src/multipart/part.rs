@@ -1,25 +1,17 @@
 //! UploadPart and UploadPartCopy.
 
 use http::{HeaderMap, StatusCode};
-use s3s::dto::CopyPartResult;
 
 use crate::access::Access;
 use crate::access::again::judged;
-use crate::answer::Outcome;
-use crate::answer::body;
-use crate::answer::{self, NULL, Response};
+use crate::answer::{self, Outcome, Response, body};
 use crate::gateway::Gateway;
-use crate::head::checksum;
-use crate::head::checksum_elements::{ChecksummedContent, ChecksummedDocument};
-use crate::head::copy_source;
-use crate::head::names;
-use crate::head::range;
 use crate::head::request_head::RequestHead;
-use crate::head::timestamp;
+use crate::head::{checksum, names, range};
 use crate::object::readable_source;
 use crate::request::Request;
 use crate::wire::refusal::Refusal;
-use sherd_store::object::{CopyPart, ObjectName, PartName, WriteOutcome};
+use sherd_store::object::{CopyPart, ObjectName, PartName};
 
 pub(crate) async fn upload(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let part = named(request.target.object(), &request.head)?;
@@ -43,19 +35,14 @@ async fn copy_part(
     part: Result<PartName, Refusal>,
 ) -> Outcome<Response> {
     let readable = readable_source::readable(gateway, head, access).await?;
-    let source = &readable.source;
     let copy = CopyPart {
         part: part?,
-        source: source.name.clone(),
+        source: readable.source.name.clone(),
         span: range::of_copy(head)?,
         source_conditions: readable.conditions(head)?,
     };
     let written = gateway.objects.copy_part(copy).await.map_err(|error| readable.shown(error))?;
-    let mut response = answer::document(&result(&written))?;
-    if source.version.is_some() {
-        response.headers_mut().insert(copy_source::VERSION_ID, NULL);
-    }
-    Ok(response)
+    readable.answer("CopyPartResult", &written, None)
 }
 
 /// The part that a request names.
@@ -68,21 +55,11 @@ fn part_name(name: ObjectName, upload: &str, number: i32) -> Result<PartName, Re
     Ok(PartName { number: names::part_number(number)?, name, upload: names::upload(upload)? })
 }
 
-fn result(written: &WriteOutcome) -> ChecksummedDocument<'_, CopyPartResult> {
-    let content = CopyPartResult {
-        e_tag: Some(body::etag(&written.etag)),
-        last_modified: Some(timestamp::in_xml(written.modified_ms)),
-        ..CopyPartResult::default()
-    };
-    let content = ChecksummedContent { checksums: &written.checksums, content };
-    ChecksummedDocument { element: "CopyPartResult", content }
-}
-
 #[cfg(test)]
 mod tests {
 
     use super::*;
-    use crate::wire::code::Code;
+    use crate::wire::refusal::Code;
 
     #[test]
     fn a_part_is_named_by_all_four() {

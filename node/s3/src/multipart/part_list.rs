@@ -6,11 +6,10 @@ use s3s::xml::{DeError, DeResult, Deserialize, DeserializeContent, Deserializer}
 use sherd_core::limits::PARTS_MAX;
 use sherd_core::record::ChecksumAlgorithm;
 
-use crate::head::checksum;
-use crate::head::names;
+use crate::head::document::once;
+use crate::head::{checksum, names};
 use crate::wire::checksum::of_element;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::object::ListedPart;
 
 /// The document.
@@ -48,10 +47,6 @@ impl<'xml> DeserializeContent<'xml> for SentPart {
         })?;
         Ok(part)
     }
-}
-
-fn once<T>(field: &mut Option<T>, value: T) -> DeResult {
-    if field.replace(value).is_some() { Err(DeError::DuplicateField) } else { Ok(()) }
 }
 
 pub(super) fn malformed() -> Refusal {

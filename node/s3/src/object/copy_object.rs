@@ -1,6 +1,5 @@
 //! CopyObject: a source, what to keep of it, and conditions on both ends.
 
-use s3s::dto::CopyObjectResult;
 use sherd_core::record::ObjectTags;
 use sherd_core::register::call::ClientCall;
 use sherd_front::decision::Decision;
@@ -8,26 +7,15 @@ use sherd_front::decision::Decision;
 use crate::access::again::judged;
 use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{self, Access, READ_TAGS, WRITE_TAGS, of_version};
-use crate::answer::Outcome;
-use crate::answer::body;
-use crate::answer::{self, NULL, Response};
+use crate::answer::{Outcome, Response};
 use crate::gateway::Gateway;
-use crate::head::attributes;
-use crate::head::checksum;
-use crate::head::checksum_elements::{ChecksummedContent, ChecksummedDocument};
-use crate::head::conditions;
-use crate::head::copy_source;
-use crate::head::directive;
-use crate::head::names;
 use crate::head::request_head::RequestHead;
-use crate::head::timestamp;
-use crate::object::given_tags;
-use crate::object::readable_source;
+use crate::head::{attributes, checksum, conditions, directive, names};
 use crate::object::readable_source::ReadableSource;
+use crate::object::{given_tags, readable_source};
 use crate::request::{Request, Target};
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
-use sherd_store::object::{CopyAttributes, CopyRequest, ObjectName, WriteOutcome};
+use crate::wire::refusal::{Code, Refusal};
+use sherd_store::object::{CopyAttributes, CopyRequest, ObjectName};
 
 pub(crate) async fn copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let Request { target, head, call, access, .. } = request;
@@ -57,11 +45,7 @@ async fn copy_once(
         checksum: checksum::algorithm_header(head)?,
     };
     let written = gateway.objects.copy(copy).await.map_err(|error| readable.shown(error))?;
-    let mut response = answer::document(&result(&written))?;
-    if readable.source.version.is_some() {
-        response.headers_mut().insert(copy_source::VERSION_ID, NULL);
-    }
-    Ok(response)
+    readable.answer("CopyObjectResult", &written, checksum::type_of(&written.checksums))
 }
 
 /// The attributes of the copy.
@@ -129,17 +113,6 @@ fn may_copy_tags(
         (Decision::Allowed, Decision::Allowed) => Some(true),
         _ => None,
     }
-}
-
-fn result(written: &WriteOutcome) -> ChecksummedDocument<'_, CopyObjectResult> {
-    let content = CopyObjectResult {
-        e_tag: Some(body::etag(&written.etag)),
-        last_modified: Some(timestamp::in_xml(written.modified_ms)),
-        checksum_type: checksum::type_of(&written.checksums),
-        ..CopyObjectResult::default()
-    };
-    let content = ChecksummedContent { checksums: &written.checksums, content };
-    ChecksummedDocument { element: "CopyObjectResult", content }
 }
 
 #[cfg(test)]

@@ -11,17 +11,14 @@ use sherd_core::limits::DELETE_KEYS_MAX;
 
 use crate::access::facts::Facts;
 use crate::access::{Access, DELETE_OBJECT, READ_OBJECT, of_version};
-use crate::answer::Outcome;
-use crate::answer::{self, NULL, Response, VERSION_ID};
+use crate::answer::{self, Outcome, Response};
 use crate::error::logged;
 use crate::gateway::Gateway;
-use crate::head::conditions;
-use crate::head::document;
 use crate::head::names::{self, NamedVersion};
 use crate::head::request_head::RequestHead;
+use crate::head::{conditions, document};
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_policy::{KeyName, Resource};
 use sherd_store::object::{EtagMatch, WriteConditions};
 
@@ -40,11 +37,7 @@ pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<R
     head.flag(BYPASS)?;
     let conditions = conditions::of_delete(&head)?.in_call(call);
     gateway.objects.delete(target.object(), conditions).await?;
-    let mut response = answer::no_content();
-    if null_version {
-        response.headers_mut().insert(VERSION_ID, NULL);
-    }
-    Ok(response)
+    Ok(answer::of_version(answer::no_content(), null_version))
 }
 
 pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {

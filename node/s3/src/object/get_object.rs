@@ -15,21 +15,14 @@ use sherd_front::decision::Decision;
 
 use crate::access::facts::Facts;
 use crate::access::{self, Access, READ_TAGS, of_version};
-use crate::answer::Outcome;
-use crate::answer::{NULL, Response, VERSION_ID};
+use crate::answer::{NULL, Outcome, Response, VERSION_ID};
 use crate::head::if_range::{self, Validator};
-use crate::wire::code::Code;
+use crate::wire::refusal::Code;
 
 use crate::answer::body;
 use crate::gateway::Gateway;
-use crate::head::attributes;
-use crate::head::checksum;
-use crate::head::conditions;
-use crate::head::overrides;
-use crate::head::range;
 use crate::head::request_head::RequestHead;
-use crate::head::tagging;
-use crate::head::timestamp;
+use crate::head::{attributes, checksum, conditions, overrides, range, tagging, timestamp};
 use crate::request::Request;
 use crate::wire::refusal::Refusal;
 use sherd_store::object::{Error, ObjectInfo, ObjectRead, ReadRequest, Span};

@@ -34,7 +34,7 @@ mod tests {
     use crate::head::columns::{Columns, Verb};
     use crate::head::{form, names};
     use crate::wire::address::Level;
-    use crate::wire::code::Code;
+    use crate::wire::refusal::Code;
 
     #[test]
     fn a_write_with_tags_needs_the_right_to_give_them() {

@@ -2,8 +2,7 @@
 
 use s3s::Body;
 
-use crate::answer::Outcome;
-use crate::answer::Response;
+use crate::answer::{Outcome, Response};
 use crate::gateway::Gateway;
 use crate::object::get_object::GetRequest;
 use crate::request::Request;

@@ -2,12 +2,10 @@
 
 use http::HeaderValue;
 
-use crate::answer::Outcome;
-use crate::answer::{self, Response, VERSION_ID};
+use crate::answer::{self, Outcome, Response, VERSION_ID};
 use crate::gateway::Gateway;
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// Answers an operation on a version that is not there. The deletion of one is done already, as on S3
 /// (github.com/versity/versitygw/issues/1758).

@@ -12,14 +12,11 @@ use sherd_core::limits::LIST_KEYS_MAX;
 use sherd_core::record::{Checksum as StoredChecksum, ChecksumKind, Checksums};
 
 use crate::access::facts::Facts;
-use crate::answer::Outcome;
-use crate::answer::{self, NAMESPACE, NULL, Response, VERSION_ID};
+use crate::answer::{self, NAMESPACE, Outcome, Response};
 use crate::bucket::listing::part_marker;
 use crate::gateway::Gateway;
-use crate::head::checksum;
 use crate::head::checksum_elements::ChecksummedContent;
-use crate::head::tagging;
-use crate::head::timestamp;
+use crate::head::{checksum, tagging, timestamp};
 use crate::request::Request;
 use crate::wire::refusal::Refusal;
 use sherd_store::object::{ObjectDescription, PartDescription};
@@ -56,12 +53,8 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
         size: i64::try_from(info.size).ok().filter(|_| wanted.has(ObjectAttributes::OBJECT_SIZE)),
         has_storage_class: wanted.has(ObjectAttributes::STORAGE_CLASS),
     })?;
-    let headers = response.headers_mut();
-    if null_version {
-        headers.insert(VERSION_ID, NULL);
-    }
-    headers.insert(LAST_MODIFIED, timestamp::in_header(info.modified_ms));
-    Ok(response)
+    response.headers_mut().insert(LAST_MODIFIED, timestamp::in_header(info.modified_ms));
+    Ok(answer::of_version(response, null_version))
 }
 
 /// The document.
@@ -189,7 +182,7 @@ fn described(part: &PartDescription) -> ChecksummedContent<'_, ObjectPart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::code::Code;
+    use crate::wire::refusal::Code;
 
     #[test]
     fn attributes_are_listed_on_one_line_or_several() {

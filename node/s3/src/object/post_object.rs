@@ -4,17 +4,12 @@ use http::header::{HeaderName, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use s3s::xml::{SerResult, Serialize, Serializer};
-use sherd_core::record::Checksum;
 
-use crate::answer::Outcome;
-use crate::answer::body;
-use crate::answer::location;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response, location};
 use crate::gateway::Gateway;
-use crate::head::attributes;
-use crate::head::checksum;
-use crate::head::names;
+use crate::head::{attributes, names};
 use crate::object::given_tags;
+use crate::object::put_object::headers_of;
 use crate::request::Request;
 use crate::wire::form::success::SuccessAction;
 use sherd_store::object::{PutRequest, WriteConditions};
@@ -32,10 +27,7 @@ pub(crate) async fn post(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
     let (conditions, upload) = (WriteConditions::default(), payload.into_upload());
     let written =
         gateway.objects.put_expecting(PutRequest { name, attributes, tags, conditions, upload }).await?;
-    let mut headers = HeaderMap::new();
-    body::add_etag(&written.etag, &mut headers);
-    let kind = written.checksums.first().map(Checksum::kind);
-    checksum::add_headers(&written.checksums, kind, &mut headers);
+    let headers = headers_of(&written);
     let stored = StoredObject { location, bucket, key, etag: written.etag };
     answered(form.as_ref(), &stored, headers)
 }

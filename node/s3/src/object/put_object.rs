@@ -3,14 +3,9 @@
 use http::{HeaderMap, StatusCode};
 use sherd_core::record::Checksum;
 
-use crate::answer::Outcome;
-use crate::answer::body;
-use crate::answer::{self, Response};
+use crate::answer::{self, Outcome, Response, body};
 use crate::gateway::Gateway;
-use crate::head::attributes;
-use crate::head::checksum;
-use crate::head::conditions;
-use crate::head::names;
+use crate::head::{attributes, checksum, conditions, names};
 use crate::object::given_tags;
 use crate::request::Request;
 use crate::wire::refusal::Refusal;
@@ -26,7 +21,7 @@ pub(crate) fn put<'a>(
         let asked = asked?;
         gateway.objects.foresee(&asked.name, &asked.conditions).await?;
         let written = gateway.objects.put(asked).await?;
-        Ok(answer(&written))
+        Ok(answer::empty(StatusCode::OK, headers_of(&written)))
     }
 }
 
@@ -42,10 +37,11 @@ fn asked(request: Request<'_>) -> Result<PutRequest, Refusal> {
     })
 }
 
-fn answer(written: &WriteOutcome) -> Response {
+/// The headers of an answer about an object that was stored.
+pub(super) fn headers_of(written: &WriteOutcome) -> HeaderMap {
     let mut headers = HeaderMap::new();
     body::add_etag(&written.etag, &mut headers);
     let kind = written.checksums.first().map(Checksum::kind);
     checksum::add_headers(&written.checksums, kind, &mut headers);
-    answer::empty(StatusCode::OK, headers)
+    headers
 }

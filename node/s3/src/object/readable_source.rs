@@ -1,19 +1,20 @@
 //! The source of a copy, and whether its caller may read it.
 
+use s3s::dto::{ChecksumType, CopyObjectResult};
 use sherd_core::record::Tag;
 use sherd_front::decision::Decision;
-use sherd_store::object::{Error, ReadConditions};
+use sherd_store::object::{Error, ReadConditions, WriteOutcome};
 
 use crate::access::facts::Facts;
 use crate::access::{self, Access, READ_OBJECT, RightsError, of_version};
-use crate::answer::{Failure, Outcome};
+use crate::answer::{self, Failure, NULL, Outcome, Response, body};
 use crate::gateway::Gateway;
-use crate::head::copy_source::CopySource;
+use crate::head::checksum_elements::{ChecksummedContent, ChecksummedDocument};
+use crate::head::copy_source::{self, CopySource};
 use crate::head::names::NamedVersion;
 use crate::head::request_head::RequestHead;
-use crate::head::{conditions, tagging};
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::head::{conditions, tagging, timestamp};
+use crate::wire::refusal::{Code, Refusal};
 
 /// The source of a copy, and the rights of the copy's caller in its bucket.
 #[derive(Debug)]
@@ -46,6 +47,30 @@ impl ReadableSource {
     pub(crate) fn conditions(&self, head: &RequestHead<'_>) -> Result<ReadConditions, Refusal> {
         let tags = self.tags.as_deref().map(tagging::encoded).transpose()?;
         Ok(ReadConditions { tags, ..conditions::of_copy_source(head)? })
+    }
+
+    /// The answer of a copy: a document of this name.
+    ///
+    /// # Errors
+    /// InternalError when it cannot be written.
+    pub(crate) fn answer(
+        &self,
+        element: &'static str,
+        written: &WriteOutcome,
+        checksum_type: Option<ChecksumType>,
+    ) -> Outcome<Response> {
+        let content = CopyObjectResult {
+            e_tag: Some(body::etag(&written.etag)),
+            last_modified: Some(timestamp::in_xml(written.modified_ms)),
+            checksum_type,
+            ..CopyObjectResult::default()
+        };
+        let content = ChecksummedContent { checksums: &written.checksums, content };
+        let mut response = answer::document(&ChecksummedDocument { element, content })?;
+        if self.source.version.is_some() {
+            response.headers_mut().insert(copy_source::VERSION_ID, NULL);
+        }
+        Ok(response)
     }
 
     /// The error of a copy, as its caller may see it.

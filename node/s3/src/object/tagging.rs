@@ -1,14 +1,12 @@
 //! GetObjectTagging, PutObjectTagging and DeleteObjectTagging.
 
-use http::{HeaderMap, StatusCode};
 use s3s::dto::GetObjectTaggingOutput;
 use sherd_core::record::ObjectTags;
 
 use crate::access::again::judged;
 use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{self, Access};
-use crate::answer::Outcome;
-use crate::answer::{self, NULL, Response, VERSION_ID};
+use crate::answer::{self, Outcome, Response};
 use crate::gateway::Gateway;
 use crate::head::request_head::RequestHead;
 use crate::head::tagging;
@@ -23,7 +21,7 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     access.settle_read(&name, Facts::of(&head), || Ok(&tags))?;
     let tag_set = tags.into_iter().map(tagging::shown).collect();
     let response = answer::document(&GetObjectTaggingOutput { tag_set, version_id: None })?;
-    Ok(of_version(response, null_version))
+    Ok(answer::of_version(response, null_version))
 }
 
 pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -31,14 +29,14 @@ pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     let Request { target, head, access, payload, .. } = request;
     let tags = tagging::of_document(payload.into_document())?;
     change(gateway, &target.object(), &tags, &head, &access).await?;
-    Ok(of_version(answer::empty(StatusCode::OK, HeaderMap::new()), null_version))
+    Ok(answer::of_version(answer::ok(), null_version))
 }
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
     let Request { target, head, access, .. } = request;
     change(gateway, &target.object(), &ObjectTags::default(), &head, &access).await?;
-    Ok(of_version(answer::no_content(), null_version))
+    Ok(answer::of_version(answer::no_content(), null_version))
 }
 
 /// Gives an object tags in place of others: of those alone that decided, where a decision depends on them.
@@ -61,11 +59,4 @@ async fn change(
         Ok(gateway.objects.set_tags(name, tags.clone(), decided_by).await?)
     })
     .await
-}
-
-fn of_version(mut response: Response, null_version: bool) -> Response {
-    if null_version {
-        response.headers_mut().insert(VERSION_ID, NULL);
-    }
-    response
 }

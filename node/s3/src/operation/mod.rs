@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use futures::future::{self, BoxFuture, Either, Ready};
 
-use crate::answer::Response;
-use crate::answer::{Failure, Outcome};
+use crate::answer::{Failure, Outcome, Response};
 use crate::gateway::Gateway;
 use crate::head::columns::Columns;
 use crate::head::names::NamedVersion;
 use crate::object::missing_version;
 use crate::request::Request;
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::iam::Account;
 use sherd_core::id::ObjectKey;

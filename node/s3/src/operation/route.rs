@@ -11,8 +11,7 @@ use sherd_signature::query::Query;
 use super::{Operation, ROWS, Row};
 use crate::head::columns::{Columns, VERSION_ID, Verb};
 use crate::wire::address::{Address, Level};
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// A part of a request that is not implemented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

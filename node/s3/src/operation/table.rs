@@ -6,8 +6,7 @@
 use futures::future::BoxFuture;
 use sherd_core::limits::{BUCKET_POLICY_TEXT_BYTES_MAX, CORS_XML_BYTES_MAX, DELETE_KEYS_MAX, PARTS_MAX};
 
-use crate::answer::Outcome;
-use crate::answer::Response;
+use crate::answer::{Outcome, Response};
 use crate::bucket::{
     self, account, configuration, cors, list_objects, list_versions, ownership, policy, public_access,
     settings, tags,

@@ -1,15 +1,13 @@
 //! The actions of a request: the one of its operation's row, in its form for a version where one is named,
-//! and those that parts of the request need beside it. And which facts it has by what it does.
+//! and those that parts of the request need beside it.
 
 use sherd_policy::Resource;
 
-use crate::access::facts::FactKinds;
 use crate::access::limits::ACTIONS_MAX;
 use crate::access::{READ_OBJECT, of_version};
 use crate::head::acl::UnsupportedAcl;
-use crate::head::columns::{Columns, Copies, DocumentSays, Makes, ResourceKind};
+use crate::head::columns::{Columns, Makes, ResourceKind};
 use crate::head::conditions;
-use crate::head::directive;
 use crate::head::request_head::RequestHead;
 use crate::request::Target;
 
@@ -51,22 +49,6 @@ fn further(columns: &Columns, head: &RequestHead<'_>) -> [Option<&'static str>; 
         acl.filter(|_| brings_acl()),
         owns.then_some("s3:PutBucketOwnershipControls"),
     ]
-}
-
-/// The kinds of facts that a request has by what it does.
-pub(super) fn fact_kinds(columns: &Columns, head: &RequestHead<'_>) -> FactKinds {
-    // By the operation first: the headers of a copy mean nothing to others, which may have them, too.
-    let keeps_tags = columns.copies == Copies::Object && directive::replaces_tags(head) != Ok(true);
-    let says = columns.document_says;
-    FactKinds {
-        lists: columns.lists_keys,
-        copies: columns.is_copy(),
-        creates: columns.creates,
-        guards: columns.conditions,
-        has_existing_tags: columns.existing_object,
-        has_document: keeps_tags || matches!(says, DocumentSays::ObjectTags | DocumentSays::NewBucket),
-        tags_bucket: matches!(says, DocumentSays::BucketTags | DocumentSays::NewBucket),
-    }
 }
 
 #[cfg(test)]
@@ -161,7 +143,7 @@ mod tests {
             let access = Access::allowed_if(&format!(r#"{{"StringLike":{{"{key}":"*"}}}}"#));
             for operation in Operation::served() {
                 let columns = operation.columns();
-                let facts = Facts::of(&head).of_kinds(fact_kinds(columns, &head));
+                let facts = Facts::of(&head).of_operation(Some(columns));
                 let facts = facts.with_existing_tags(&tags);
                 let facts = match operation {
                     Operation::CreateBucket | Operation::PutBucketTagging => {

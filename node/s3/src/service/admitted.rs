@@ -26,10 +26,9 @@ use crate::request::{RequestBody, Target};
 use crate::wire::address::{Address, BadAddress};
 use crate::wire::body::BodyOutcome;
 use crate::wire::checksum::DeclaredChecksum;
-use crate::wire::code::Code;
 use crate::wire::form::success::SuccessAction;
 use crate::wire::limits::{FORM_FIELDS_BYTES_MAX, FORM_REST_BYTES_MAX, Limits, UNWANTED_BYTES_MAX};
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// A request whose address was read, before anything of it is judged.
 pub(super) struct AddressedRequest<B> {

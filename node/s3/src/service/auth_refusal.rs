@@ -3,12 +3,10 @@
 use http::header::{HeaderValue, RETRY_AFTER};
 
 use sherd_signature::amz_date::AmzDate;
-use sherd_signature::error::KeysUnavailable;
-use sherd_signature::error::{AuthError, MalformedAuth, Mismatch, Place};
+use sherd_signature::error::{AuthError, KeysUnavailable, MalformedAuth, Mismatch, Place};
 use sherd_signature::post_policy::PolicyError;
 
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 impl From<AuthError> for Refusal {
     fn from(error: AuthError) -> Self {

@@ -29,8 +29,7 @@ use sherd_store::object::{BucketRef, LookupError};
 use crate::head::names;
 use crate::operation::Operations;
 use crate::wire::address::{Address, BadAddress, Level};
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 const TRUE: HeaderValue = HeaderValue::from_static("true");

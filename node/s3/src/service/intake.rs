@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http_body::Body as HttpBody;
 use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
 use sherd_front::unproven::UnprovenWork;
@@ -21,12 +20,11 @@ use crate::service::admitted::{ProvenRequest, TakenBody, check_length};
 use crate::service::room::XmlRoom;
 use crate::wire::aws_chunked::ChunkedFraming;
 use crate::wire::body::{
-    BodyArrival, BodyError, BodyTimeouts, CheckedBody, CollectedBody, TransportError, collect,
+    BodyArrival, BodyError, BodyTimeouts, CheckedBody, ClientBody, CollectedBody, collect,
 };
 use crate::wire::checksum::{self, DeclaredChecksum};
-use crate::wire::code::Code;
 use crate::wire::limits::Limits;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use crate::wire::xml;
 
 /// The SHA-256 of nothing.
@@ -66,16 +64,12 @@ impl Intake {
     }
 
     /// Takes the body of a request in, whose checksum is declared.
-    pub(super) async fn take<B>(
+    pub(super) async fn take<B: ClientBody>(
         &self,
         request: &mut ProvenRequest<'_>,
         checksum: &DeclaredChecksum,
         body: B,
-    ) -> Result<TakenBody, Refusal>
-    where
-        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
-        B::Error: Into<TransportError>,
-    {
+    ) -> Result<TakenBody, Refusal> {
         let columns = request.columns();
         let body_use = columns.body;
         let framing = request.payload.is_framed().then(|| ChunkedFraming {
@@ -131,18 +125,14 @@ impl Intake {
     }
 
     /// Takes a document when there is room for it.
-    async fn take_document<B>(
+    async fn take_document<B: ClientBody>(
         &self,
         columns: &Columns,
         checksum: &DeclaredChecksum,
         body: CheckedBody<B>,
         length: u64,
         digest: Option<[u8; 16]>,
-    ) -> Result<TakenBody, Refusal>
-    where
-        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
-        B::Error: Into<TransportError>,
-    {
+    ) -> Result<TakenBody, Refusal> {
         let outcome = body.outcome();
         let arrival_room = self.xml_room.for_arrival(length).await?;
         let collected = collect(body).await.map_err(|error| Refusal::from(&error))?;

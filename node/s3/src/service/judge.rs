@@ -22,9 +22,8 @@ use crate::access::{Access, DELETE_OBJECT, RightsError, of_version};
 use crate::answer::Failure;
 use crate::error::{self};
 use crate::head::columns::{Columns, Makes, ResourceKind};
-use crate::head::length;
-use crate::head::names;
 use crate::head::request_head::RequestHead;
+use crate::head::{length, names};
 use crate::operation::Operations;
 use crate::request::{Request, Target};
 use crate::service::actions;
@@ -32,9 +31,8 @@ use crate::service::admitted::ProvenRequest;
 use crate::service::auth_refusal::unavailable;
 use crate::service::cors::CorsLookup;
 use crate::wire::address::{Address, Level};
-use crate::wire::code::Code;
 use crate::wire::limits::CALLER_LOOKUPS_MAX;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// The stage that decides whether callers may do what they ask for.
 pub(super) struct Judge {
@@ -44,9 +42,9 @@ pub(super) struct Judge {
     pub(super) cors: CorsLookup,
 }
 
-/// The facts in the head of a request.
-fn facts_of<'a>(columns: &Columns, head: &'a RequestHead<'a>) -> Facts<'a> {
-    Facts::of(head).of_kinds(actions::fact_kinds(columns, head))
+/// The facts in the head of a request for an operation.
+fn facts_of<'a>(columns: &'static Columns, head: &'a RequestHead<'a>) -> Facts<'a> {
+    Facts::of(head).of_operation(Some(columns))
 }
 
 impl Judge {
@@ -180,7 +178,11 @@ impl Judge {
     ///
     /// # Errors
     /// AccessDenied, and what the read of the tags fails by.
-    pub(super) async fn settle(&self, columns: &Columns, request: &mut Request<'_>) -> Result<(), Failure> {
+    pub(super) async fn settle(
+        &self,
+        columns: &'static Columns,
+        request: &mut Request<'_>,
+    ) -> Result<(), Failure> {
         let Request { target, head, access, .. } = request;
         let Target::Object(name) = &*target else { return Ok(()) };
         let (tags, is_missing): (Vec<Tag>, _) = match self.operations.tags(name).await {

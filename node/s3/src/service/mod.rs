@@ -29,7 +29,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
-use http_body::Body as HttpBody;
 use http_body_util::Full;
 use s3s::Body;
 use sherd_core::env::Clock;
@@ -41,7 +40,7 @@ use sherd_store::observe::metrics::ApiName;
 use sherd_store::observe::trace;
 
 use crate::wire::address::Address;
-use crate::wire::body::TransportError;
+use crate::wire::body::ClientBody;
 use crate::wire::refusal::{Refusal, Side};
 use pipeline::Pipeline;
 
@@ -94,11 +93,7 @@ impl Protocol {
     }
 
     /// Answers a request, and says which operation it was.
-    pub async fn call<B>(&self, request: Request<B>) -> (ApiName, Response<Body>)
-    where
-        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
-        B::Error: Into<TransportError>,
-    {
+    pub async fn call<B: ClientBody>(&self, request: Request<B>) -> (ApiName, Response<Body>) {
         self.answer(request, Proof::Signature).await
     }
 
@@ -113,11 +108,7 @@ impl Protocol {
         self.pipeline.intake.set_body_idle(idle);
     }
 
-    async fn answer<B>(&self, request: Request<B>, proof: Proof) -> (ApiName, Response<Body>)
-    where
-        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
-        B::Error: Into<TransportError>,
-    {
+    async fn answer<B: ClientBody>(&self, request: Request<B>, proof: Proof) -> (ApiName, Response<Body>) {
         let request_id = self.pipeline.responder.next_request_id();
         trace::identify(request_id.number());
         let span = tracing::info_span!(
@@ -131,11 +122,7 @@ impl Protocol {
     }
 }
 
-impl<B> hyper::service::Service<Request<B>> for Protocol
-where
-    B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
-    B::Error: Into<TransportError>,
-{
+impl<B: ClientBody> hyper::service::Service<Request<B>> for Protocol {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;

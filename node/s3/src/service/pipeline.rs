@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, ORIGIN};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, Uri};
-use http_body::Body as HttpBody;
 use s3s::Body;
 use sherd_core::env::Clock;
 use sherd_front::callers::{Credentials, Proof};
@@ -32,11 +30,10 @@ use crate::service::judge::Judge;
 use crate::service::prove::Prover;
 use crate::service::respond::{RespondContext, Responder};
 use crate::wire::address::{Address, BadAddress};
-use crate::wire::body::TransportError;
-use crate::wire::code::Code;
+use crate::wire::body::ClientBody;
 use crate::wire::context::{RequestId, Trailers};
 use crate::wire::limits::Limits;
-use crate::wire::refusal::{Refusal, Side};
+use crate::wire::refusal::{Code, Refusal, Side};
 use sherd_store::observe::metrics::ApiName;
 use sherd_store::observe::trace;
 
@@ -107,16 +104,12 @@ impl Pipeline {
     }
 
     /// Answers a request, and says which operation it was.
-    pub(super) async fn answer<B>(
+    pub(super) async fn answer<B: ClientBody>(
         &self,
         request: http::Request<B>,
         request_id: RequestId,
         proof: Proof,
-    ) -> (ApiName, Response<Body>)
-    where
-        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
-        B::Error: Into<TransportError>,
-    {
+    ) -> (ApiName, Response<Body>) {
         let (parts, body) = request.into_parts();
         let uri = parts.uri.clone();
         let address = Address::of(&parts, &self.domains);
@@ -172,16 +165,12 @@ impl Pipeline {
     }
 
     /// Admits a request and runs it.
-    async fn serve<B>(
+    async fn serve<B: ClientBody>(
         &self,
         request: AddressedRequest<B>,
         uri: &Uri,
         asked: &RespondContext<'_>,
-    ) -> (ApiName, Response<Body>)
-    where
-        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
-        B::Error: Into<TransportError>,
-    {
+    ) -> (ApiName, Response<Body>) {
         let expects_continue = request.parts.headers.contains_key(EXPECT);
         let mut named = None;
         let admitted = self.admit(request, uri, &mut named).await;
@@ -204,16 +193,12 @@ impl Pipeline {
 
     /// Admits or refuses a request. `named` becomes the operation as soon as the head names one, also for a
     /// request that is refused.
-    async fn admit<'a, B>(
+    async fn admit<'a, B: ClientBody>(
         &self,
         request: AddressedRequest<B>,
         uri: &'a Uri,
         named: &mut Option<Operation>,
-    ) -> Result<AdmittedRequest<'a>, Refusal>
-    where
-        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
-        B::Error: Into<TransportError>,
-    {
+    ) -> Result<AdmittedRequest<'a>, Refusal> {
         let AddressedRequest { proof, parts, address, body } = request;
         let query = self.prover.check_head(&parts, uri)?;
         let address = address?;
@@ -241,18 +226,14 @@ impl Pipeline {
     }
 
     /// Admits or refuses a form.
-    async fn admit_form<'a, B>(
+    async fn admit_form<'a, B: ClientBody>(
         &self,
         operation: Operation,
         parts: Parts,
         body: B,
         query: Query<'a>,
         address: Address,
-    ) -> Result<AdmittedRequest<'a>, Refusal>
-    where
-        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
-        B::Error: Into<TransportError>,
-    {
+    ) -> Result<AdmittedRequest<'a>, Refusal> {
         trace::name_operation(operation.name());
         tracing::Span::current().record("operation", operation.name());
         let head = self.prover.head(parts.headers, query);

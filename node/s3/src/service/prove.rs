@@ -26,9 +26,8 @@ use crate::service::admitted::ProvenRequest;
 use crate::service::audited;
 use crate::service::judge::target_of;
 use crate::wire::address::Address;
-use crate::wire::code::Code;
 use crate::wire::limits::Limits;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// The stage that proves requests.
 pub(super) struct Prover {

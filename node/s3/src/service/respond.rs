@@ -13,15 +13,13 @@ use sherd_core::env::Clock;
 use sherd_front::audit::record::AuditRecord;
 
 use crate::service::lacking::LackingFeatures;
-use crate::wire::address;
 use crate::wire::aws_chunked::FramingError;
 use crate::wire::body::BodyError;
-use crate::wire::checksum;
-use crate::wire::code::Code;
 use crate::wire::context::RequestId;
 use crate::wire::form::FormError;
 use crate::wire::limits::{FORM_FIELDS_BYTES_MAX, FORM_REST_BYTES_MAX, FRAME_BYTES_MIN};
-use crate::wire::refusal::{Refusal, Side, element};
+use crate::wire::refusal::{Code, Refusal, Side, element};
+use crate::wire::{address, checksum};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");

@@ -16,11 +16,10 @@ use s3s::Body;
 
 use crate::head::columns::Columns;
 use crate::head::request_head::RequestHead;
-use crate::wire::code::Code;
 use crate::wire::limits::{
     ANSWER_BYTES_MIN, LISTED_ROWS_MAX, ROOM_PATIENCE, SHORT_DOCUMENT_BYTES_MAX, SHORT_EXTRA_BYTES_MAX,
 };
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use sherd_store::machine::budget::{Budget, Share, with_share};
 use sherd_store::machine::reclaim::Reclaim;
 

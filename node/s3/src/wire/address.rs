@@ -14,8 +14,7 @@ use http::request::Parts;
 use percent_encoding::percent_decode_str;
 use sherd_core::limits::KEY_BYTES_MAX;
 
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// The path of the account's public access block.
 const ACCOUNT_BLOCK: &str = "/v20180820/configuration/publicAccessBlock";

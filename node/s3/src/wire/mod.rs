@@ -4,7 +4,6 @@ pub mod address;
 pub mod aws_chunked;
 pub mod body;
 pub mod checksum;
-pub mod code;
 pub mod context;
 pub mod form;
 pub mod limits;

@@ -33,7 +33,7 @@ pub fn invalid(name: &str, value: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::code::Code;
+    use crate::wire::refusal::Code;
 
     #[test]
     fn a_value_is_what_it_should_be_or_refused() {

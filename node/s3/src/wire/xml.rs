@@ -69,12 +69,7 @@ pub(crate) fn growth_max(document: &[u8]) -> u64 {
     if !std::str::from_utf8(document).is_ok_and(|text| text.contains(SECTION)) {
         return 0;
     }
-    let more = document.iter().map(|byte| match byte {
-        b'&' => "amp;".len(),
-        b'<' | b'>' => "lt;".len(),
-        _ => 0,
-    });
-    more.sum::<usize>() as u64
+    escapes_bytes(document) as u64
 }
 
 /// Counts the elements of a name, in any namespace, and no further than one more than `most`. One in a
@@ -91,12 +86,17 @@ pub(crate) fn count_elements(document: &[u8], name: &str, most: usize) -> usize 
 
 /// Bytes of what [`push_escaped`] adds.
 fn escaped_bytes(literal: &str) -> usize {
-    let more = literal.bytes().map(|byte| match byte {
+    literal.len() + escapes_bytes(literal.as_bytes())
+}
+
+/// Bytes that [`push_escaped`] adds to a text.
+fn escapes_bytes(text: &[u8]) -> usize {
+    let more = text.iter().map(|byte| match byte {
         b'&' => "amp;".len(),
         b'<' | b'>' => "lt;".len(),
         _ => 0,
     });
-    literal.len() + more.sum::<usize>()
+    more.sum()
 }
 
 /// Adds text in which nothing is a mark, and nothing a reference.

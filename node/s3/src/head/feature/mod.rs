@@ -16,8 +16,7 @@ use crate::head::columns::{ChecksumUse, Columns, Makes};
 use crate::head::owner;
 use crate::head::request_head::RequestHead;
 use crate::wire::checksum::{self, DeclaredChecksum};
-use crate::wire::code::Code;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 fn not_implemented(name: &str) -> Refusal {
     Refusal::says(Code::NotImplemented, "A header you provided implies functionality that is not implemented")

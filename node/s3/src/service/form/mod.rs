@@ -9,10 +9,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::StreamExt as _;
 use http::Extensions;
-use http_body::Body as HttpBody;
 use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
 use sherd_front::source::Source;
 use sherd_front::unproven::UnprovenCrowd;
@@ -24,9 +22,8 @@ use sherd_signature::post_policy::PostPolicy;
 use sherd_store::observe::trace;
 
 use crate::head::columns::Columns;
-use crate::head::form;
-use crate::head::length;
 use crate::head::request_head::RequestHead;
+use crate::head::{form, length};
 use crate::operation::Operation;
 use crate::request::RequestBody;
 use crate::service::admitted::{ProvenForm, ProvenRequest, TakenBody, check_length};
@@ -37,13 +34,12 @@ use crate::service::judge::target_of;
 use crate::service::prove::Prover;
 use crate::wire::address::{Address, BadAddress, Level};
 use crate::wire::body::form_file::{FormBody, FormFile};
-use crate::wire::body::{BodyArrival, BodyError, BodyOutcome, CheckedBody, TransportError};
-use crate::wire::code::Code;
+use crate::wire::body::{BodyArrival, BodyError, BodyOutcome, CheckedBody, ClientBody};
 use crate::wire::form::FormError;
 use crate::wire::form::prelude::FileStart;
 use crate::wire::form::success::SuccessAction;
 use crate::wire::limits::FORM_REST_BYTES_MAX;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 
 /// The end of a form behind its last delimiter.
 const END: &[u8] = b"--\r\n";
@@ -59,11 +55,7 @@ pub(super) struct ArrivedForm<B> {
     end_bytes: u64,
 }
 
-impl<B> ArrivedForm<B>
-where
-    B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
-    B::Error: Into<TransportError>,
-{
+impl<B: ClientBody> ArrivedForm<B> {
     /// The file as a body, once the caller is proven and judged.
     ///
     /// # Errors
@@ -93,17 +85,13 @@ impl Intake {
     ///
     /// # Errors
     /// The refusal of a head or of fields that no form has, and of those that come too slowly.
-    pub(super) async fn take_fields<B>(
+    pub(super) async fn take_fields<B: ClientBody>(
         &self,
         columns: &Columns,
         head: &RequestHead<'_>,
         source: Source,
         body: B,
-    ) -> Result<ArrivedForm<B>, Refusal>
-    where
-        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
-        B::Error: Into<TransportError>,
-    {
+    ) -> Result<ArrivedForm<B>, Refusal> {
         let delimiter = form::delimiter(head)?;
         let length = length::declared(head, false)?;
         let length = length.ok_or_else(|| Refusal::new(Code::MissingContentLength))?;
@@ -117,15 +105,11 @@ impl Intake {
 
     /// Reads the fields of a form. None waits for a place: the slowest form gives way to it, as none of them
     /// is proven yet.
-    async fn fields_of<B>(
+    async fn fields_of<B: ClientBody>(
         &self,
         form: FormBody<B>,
         source: Source,
-    ) -> Result<(FileStart, FormFile<B>), Refusal>
-    where
-        B: HttpBody<Data = Bytes> + Unpin,
-        B::Error: Into<TransportError>,
-    {
+    ) -> Result<(FileStart, FormFile<B>), Refusal> {
         let place = self.arriving_forms.enter(source.address).await;
         let place = place.map_err(|UnprovenCrowd| Refusal::new(Code::SlowDown))?;
         let fields = tokio::time::timeout(self.limits.document_whole, form.fields(&place));

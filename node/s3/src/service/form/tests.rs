@@ -1,5 +1,6 @@
 //! Forms that drip, and heads that contradict their fields.
 
+use bytes::Bytes;
 use futures::stream;
 use http::header::{CONTENT_TYPE, HOST};
 use http_body_util::StreamBody;
@@ -8,6 +9,7 @@ use sherd_front::unproven::UnprovenWork;
 
 use super::*;
 use crate::fuzzing::PROTOCOL;
+use crate::wire::body::TransportError;
 
 /// Sends a form whose body begins with these bytes and does not end.
 async fn send(begin: &'static str) -> http::Response<s3s::Body> {

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http_body::Body;
 use sherd_front::unproven::lane::UnprovenPlace;
 
-use super::{BodyError, BodyOutcome, CheckedBody, TransportError};
+use super::{BodyError, BodyOutcome, CheckedBody, ClientBody, TransportError};
 use crate::wire::form::FormError;
 use crate::wire::form::parser::{Delimiter, PartScanner, PartStep};
 use crate::wire::form::prelude::{FileStart, Prelude};
@@ -28,11 +28,7 @@ pub struct FormBody<B> {
     delimiter: Delimiter,
 }
 
-impl<B> FormBody<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<TransportError>,
-{
+impl<B: ClientBody> FormBody<B> {
     /// A form whose parts have this delimiter.
     pub fn new(body: CheckedBody<B>, delimiter: Delimiter) -> Self {
         Self { body, delimiter }
@@ -90,11 +86,7 @@ enum FormStage {
     Tail(Tail),
 }
 
-impl<B> FormFile<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<TransportError>,
-{
+impl<B: ClientBody> FormFile<B> {
     /// Bounds the bytes of the file, of which there are `expected` as far as is known.
     #[must_use]
     pub fn bounded(self, sizes: RangeInclusive<u64>, expected: u64) -> Self {
@@ -153,11 +145,7 @@ where
     }
 }
 
-impl<B> futures::Stream for FormFile<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<TransportError>,
-{
+impl<B: ClientBody> futures::Stream for FormFile<B> {
     type Item = Result<Bytes, TransportError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

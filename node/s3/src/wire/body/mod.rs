@@ -26,6 +26,17 @@ pub mod form_file;
 /// Any error of the transport below.
 pub type TransportError = Box<dyn std::error::Error + Send + Sync>;
 
+/// The body of a request as its transport hands it on.
+pub trait ClientBody:
+    Body<Data = Bytes, Error: Into<TransportError>> + Unpin + Send + Sync + 'static
+{
+}
+
+impl<B> ClientBody for B where
+    B: Body<Data = Bytes, Error: Into<TransportError>> + Unpin + Send + Sync + 'static
+{
+}
+
 /// The error of a transport that ends a body whose client is slow, since too many others wait for theirs.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the body gave way to faster ones")]
@@ -162,11 +173,7 @@ impl<B> fmt::Debug for CheckedBody<B> {
     }
 }
 
-impl<B> CheckedBody<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<TransportError>,
-{
+impl<B: ClientBody> CheckedBody<B> {
     /// Wraps a body of `length` bytes, not counting its frames.
     pub fn new(inner: B, arrival: BodyArrival, length: u64, timeouts: BodyTimeouts) -> Self {
         let shape = match arrival {
@@ -328,11 +335,7 @@ fn verify(digest: &mut Option<([u8; 32], Sha256)>) -> Result<(), BodyError> {
     if declared == computed { Ok(()) } else { Err(BodyError::Digest { declared, computed }) }
 }
 
-impl<B> Body for CheckedBody<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<TransportError>,
-{
+impl<B: ClientBody> Body for CheckedBody<B> {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -372,11 +375,7 @@ where
     }
 }
 
-impl<B> futures::Stream for CheckedBody<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<TransportError>,
-{
+impl<B: ClientBody> futures::Stream for CheckedBody<B> {
     type Item = Result<Bytes, TransportError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -402,11 +401,7 @@ pub struct CollectedBody {
 ///
 /// # Errors
 /// [`BodyError`] when it is not what was declared.
-pub async fn collect<B>(mut body: CheckedBody<B>) -> Result<CollectedBody, BodyError>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<TransportError>,
-{
+pub async fn collect<B: ClientBody>(mut body: CheckedBody<B>) -> Result<CollectedBody, BodyError> {
     let mut first = Bytes::new();
     let mut rest = Vec::new();
     while let Some(bytes) = body.next_bytes().await? {

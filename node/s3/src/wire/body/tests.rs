@@ -9,11 +9,7 @@ type Parts = Vec<Result<Frame<Bytes>, TransportError>>;
 
 const PATIENCE: BodyTimeouts = BodyTimeouts { idle: Duration::from_secs(20), whole: Duration::from_hours(1) };
 
-fn body(
-    pieces: &[&'static str],
-    arrival: BodyArrival,
-    length: u64,
-) -> CheckedBody<impl Body<Data = Bytes, Error = TransportError> + Unpin> {
+fn body(pieces: &[&'static str], arrival: BodyArrival, length: u64) -> CheckedBody<impl ClientBody> {
     let parts: Parts =
         pieces.iter().map(|piece| Ok(Frame::data(Bytes::from_static(piece.as_bytes())))).collect();
     CheckedBody::new(StreamBody::new(stream::iter(parts)), arrival, length, PATIENCE)
@@ -32,11 +28,10 @@ fn frames() -> BodyArrival {
 }
 
 /// Reads as an operation does that counts its bytes and never asks beyond them.
-async fn first_bytes<B>(body: &mut CheckedBody<B>, mut wanted: usize) -> Result<Vec<u8>, BodyError>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<TransportError>,
-{
+async fn first_bytes<B: ClientBody>(
+    body: &mut CheckedBody<B>,
+    mut wanted: usize,
+) -> Result<Vec<u8>, BodyError> {
     let mut read = Vec::new();
     while wanted > 0 {
         let frame = std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await;

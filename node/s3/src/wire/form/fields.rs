@@ -5,9 +5,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sherd_signature::form_fields::{Field, FormFields};
 
 use super::FormError;
-use crate::wire::code::Code;
 use crate::wire::limits::FORM_FIELDS_BYTES_MAX;
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Code, Refusal};
 use crate::wire::system_headers::SYSTEM;
 
 /// The variable that stands for the name of the file.
