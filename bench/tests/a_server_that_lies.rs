@@ -11,11 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 use rustls::{ServerConnection, StreamOwned};
+use sherd_bench::client::payload::Payloads;
+use sherd_bench::client::sign::Credentials;
 use sherd_bench::load::keys::Keys;
-use sherd_bench::load::payload::Payloads;
 use sherd_bench::load::run::{Outcome, Plan, Target, run};
 use sherd_bench::load::schedule::Limit;
-use sherd_bench::load::sign::Credentials;
 use sherd_bench::load::sizes::Size;
 use sherd_bench::load::tally::Fault;
 use sherd_bench::load::work::Op;

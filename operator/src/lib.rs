@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod lease;
 pub mod rollout;
 pub mod rotation;
+pub mod turns;
 pub mod reconcile;
 pub mod buckets;
 pub mod controller;

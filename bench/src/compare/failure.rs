@@ -1,6 +1,7 @@
 //! Errors of a run of [`super::store`], in a file below [`super::runner`], which passes them on.
 
-use crate::load::{self, ask};
+use crate::client::ask;
+use crate::load;
 use crate::subject;
 
 /// Why a run on a store has no figures.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::checksum::Checksum;
 use super::error::Error;
 use super::run::Plan;
 use super::schedule::Limit;
 use super::sizes::Size;
 use super::work::{Mix, Op};
+use crate::client::checksum::Checksum;
 use crate::limits::MOMENT_RUN;
 use crate::subject::{Subject, Tool};
 

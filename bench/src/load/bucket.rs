@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Instant;
 
-use super::ask::{Error, ask_at};
-use super::request::Body;
-use super::response::Head;
+use crate::client::ask::{Error, ask_at};
+use crate::client::request::Body;
+use crate::client::response::Head;
 use crate::limits::{ASK_TIMEOUT, BUCKET_POLL};
 use crate::subject::{Endpoint, Subject};
 

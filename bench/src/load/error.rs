@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::ask;
+use crate::client::ask;
 use crate::host::{self, Refusal, device};
 use crate::{result, subject};
 

@@ -8,12 +8,12 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use md5::{Digest, Md5};
 
-use super::checksum::Checksum;
-use super::payload::Payloads;
-use super::request::{Body, Headers, Part, RequestBytes, Requests};
-use super::response::Head;
 use super::tally::Fault;
 use super::work::{Source, Task};
+use crate::client::checksum::Checksum;
+use crate::client::payload::Payloads;
+use crate::client::request::{Body, Headers, Part, RequestBytes, Requests};
+use crate::client::response::Head;
 use crate::limits::ANSWER_TEXT_BYTES_MAX;
 
 /// The verdict on an answer.

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::random::mix;
 use super::sizes::Size;
+use crate::client::random::mix;
 
 /// Digits of a name after its prefix.
 const DIGITS: usize = 16;

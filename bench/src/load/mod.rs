@@ -12,7 +12,6 @@
 
 mod error;
 pub mod arguments;
-pub mod ask;
 pub mod bucket;
 pub mod prepare;
 pub mod run;
@@ -23,12 +22,6 @@ pub mod keys;
 pub mod schedule;
 pub mod engine;
 pub mod exchange;
-pub mod request;
-pub mod response;
-pub mod sign;
-pub mod payload;
-pub mod checksum;
-pub mod random;
 pub mod meter;
 pub mod progress;
 pub mod tally;
@@ -41,10 +34,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub use arguments::Arguments;
 pub use error::Error;
 
+use crate::client::payload::Payloads;
 use crate::host::{self, device};
 use crate::result::{Results, SCHEMA};
 use keys::Keys;
-use payload::Payloads;
 use run::Target;
 
 /// Measures as `arguments` say; the code is 1 when any operation went wrong.

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::checksum::Checksum;
 use super::engine::{Engine, NodeRequests, Parts};
 use super::keys::{Keys, Order};
 use super::meter::{CpuTime, Meter};
-use super::payload::Payloads;
 use super::progress::Progress;
-use super::request::Requests;
 use super::schedule::{Limit, Pace, Schedule};
 use super::tally::Tally;
 use super::work::{Choice, Mix, Op, RunState, Source};
 use crate::alloc;
+use crate::client::checksum::Checksum;
+use crate::client::payload::Payloads;
+use crate::client::request::Requests;
 use crate::subject::{Endpoint, Process, Subject};
 
 /// One measurement.

@@ -11,9 +11,9 @@ use std::{fs, io};
 
 use super::bench::Bench;
 use super::error::Error;
+use crate::client::payload::Payloads;
 use crate::limits::{CHANGE_TIMEOUT, IDLE_SAMPLE, METRICS_POLL};
 use crate::load::keys::Keys;
-use crate::load::payload::Payloads;
 use crate::load::run::{self, Outcome, Plan, Target};
 use crate::load::schedule::Limit;
 use crate::load::sizes::Size;

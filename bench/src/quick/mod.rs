@@ -12,10 +12,10 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::client::payload::Payloads;
 use crate::host::{self, device};
 use crate::limits::{MOMENT_BYTES_MAX, PAGE, QUICK_WARM_UP};
 use crate::load::keys::Keys;
-use crate::load::payload::Payloads;
 use crate::load::run::{Outcome, Plan, Target};
 use crate::load::schedule::Limit;
 use crate::load::sizes::Size;

@@ -15,7 +15,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use super::endpoint::{Endpoint, REGION};
 use super::error::Error;
 use super::tool::{CERTIFICATES, PlaceholderValues, Tool};
-use crate::load::sign::Credentials;
+use crate::client::sign::Credentials;
 use crate::tls::authority::{BenchAuthority, TlsTrust};
 
 /// Replaces the last letter of a path that a program must not find.

@@ -22,9 +22,9 @@ pub use error::Error;
 pub use process::Process;
 pub use tool::{Tool, refuse_unequal_durability};
 
+use crate::client::ask::list_buckets;
+use crate::client::sign::Credentials;
 use crate::limits::{READY_POLL, READY_TIMEOUT, STORE_FOLDERS};
-use crate::load::ask::list_buckets;
-use crate::load::sign::Credentials;
 use endpoint::REGION;
 use folder::{Folder, make_folders, remove_left_over};
 use tool::PlaceholderValues;

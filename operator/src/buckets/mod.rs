@@ -17,15 +17,12 @@
 mod finalizer;
 mod cluster;
 mod namespace;
-mod turns;
 pub mod document;
 pub mod validate;
 mod report;
 pub mod bucket;
 pub mod user;
 pub mod sweep;
-
-pub use turns::UserTurns;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -71,7 +71,6 @@ use kube::runtime::events::Recorder;
 use kube::{Client, Resource as _, ResourceExt as _};
 
 use crate::api::{ClusterStatus, Reason, StorageCluster, VolumeOrderRecord};
-use crate::buckets::UserTurns;
 use crate::calls::StoreCalls;
 use crate::lease::{NamespaceClaim, NamespaceLeases};
 use crate::metrics::Metrics;
@@ -79,6 +78,7 @@ use crate::names::Names;
 use crate::rollout::{RolloutPlan, RolloutStep};
 use crate::rotation::{AuthorityRecord, ClusterTrust, first_loaded_end_s};
 use crate::secret_text::texts;
+use crate::turns::UserTurns;
 use apply::{AppliedCluster, ChildChange};
 use cache::ObjectCache;
 use children::AppliedChildren;

@@ -28,7 +28,6 @@ use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Recorder, Reporter};
 use serde_json::{Value, json};
 use sherd_operator::api::{ClusterStatus, ConditionType, StorageCluster};
-use sherd_operator::buckets::UserTurns;
 use sherd_operator::controller::{self, WatchedNamespaces};
 use sherd_operator::lease::{NamespaceClaim, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
@@ -42,6 +41,7 @@ use sherd_operator::reconcile::{
     reconcile,
 };
 use sherd_operator::rotation::ClusterTrust;
+use sherd_operator::turns::UserTurns;
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
 use sherd_trust::Authority;
 use tokio_util::sync::CancellationToken;

@@ -20,7 +20,6 @@ use kube::runtime::events::{Recorder, Reporter};
 use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::AccessCondition;
-use sherd_operator::buckets::UserTurns;
 use sherd_operator::lease::NamespaceLeases;
 use sherd_operator::metrics::Metrics;
 use sherd_operator::reconcile::cache::ObjectCache;
@@ -29,6 +28,7 @@ use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::platform::Platform;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
 use sherd_operator::reconcile::{Context, EvictionRefusals, PartialReports};
+use sherd_operator::turns::UserTurns;
 use sherd_trust::Authority;
 
 use self::store::ScriptedStore;

@@ -8,7 +8,7 @@ use std::fmt;
 use base64::Engine as _;
 use crc_fast::{CrcAlgorithm, Digest};
 
-use super::payload::Payloads;
+use crate::client::payload::Payloads;
 
 /// A checksum of S3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

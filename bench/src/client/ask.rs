@@ -47,7 +47,11 @@ pub fn list_buckets(
     if status == 200 { Ok(()) } else { Err(Error::Status { what: "list buckets", status, text }) }
 }
 
-pub(super) fn ask_at(
+/// Sends one request to a bucket of the server at `address` and reads its answer's head and text.
+///
+/// # Errors
+/// The connection fails, or no byte comes for [`ASK_TIMEOUT`]. A text is cut at [`ASK_TEXT_BYTES_MAX`].
+pub fn ask_at(
     (address, host): (SocketAddr, &str),
     tls: Option<&TlsTrust>,
     credentials: &Credentials,
