@@ -177,6 +177,9 @@ pub enum NameFault {
     /// The file is a socket, a pipe or a device.
     #[error("neither a file nor a folder; it is left out")]
     Special,
+    /// Source and target are one object, or one lies below the other.
+    #[error("source and target overlap; a copy would go on for ever, and a move remove what it made")]
+    Overlap,
     /// Links lead around in a circle.
     #[error("this link leads back to a folder above it")]
     Loop,

@@ -8,6 +8,8 @@ pub const WORKERS: usize = 32;
 pub const WORKERS_MAX: usize = 512;
 /// Bytes that are read from and written to a file at once.
 pub(crate) const FRAME_BYTES: usize = 256 << 10;
+/// Buffers of frames that are kept for the next ones: 16 MiB.
+pub(crate) const SPARE_FRAMES_MAX: usize = 64;
 /// Bytes up to which hyper's buffers of a connection grow.
 pub(crate) const CONNECTION_BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Files up to this size are read into memory once and sent from there.

@@ -81,7 +81,8 @@ impl Output {
         let text = error.to_string();
         let source =
             if source.is_empty() || text.contains(source) { String::new() } else { format!("{source}: ") };
-        let _nobody_reads = writeln!(std::io::stderr().lock(), "sherd: {verb} {source}{text}");
+        let verb = if verb.is_empty() { String::new() } else { format!("{verb} ") };
+        let _nobody_reads = writeln!(std::io::stderr().lock(), "sherd: {verb}{source}{text}");
     }
 
     /// The exit code of the first failure.

@@ -117,6 +117,22 @@ impl Side {
         }
     }
 
+    /// Whether names of this side are below the other one, as names of it.
+    pub(crate) fn is_below(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Prefix { client, bucket, prefix, .. },
+                Self::Prefix { client: of, bucket: other_bucket, prefix: other_prefix, .. },
+            ) => {
+                client.is_same_service(of)
+                    && bucket == other_bucket
+                    && prefix.starts_with(other_prefix.as_str())
+            }
+            (Self::Folder(_) | Self::Prefix { .. }, Self::Folder(_))
+            | (Self::Folder(_), Self::Prefix { .. }) => false,
+        }
+    }
+
     /// Whether an entry of another side can be on this one; nothing for one that is left out silently: an
     /// object that stands for a folder, which is made with its first file.
     pub(crate) fn admits(&self, entry: &SideEntry) -> Option<Result<(), Error>> {

@@ -10,6 +10,7 @@ use crate::client::{Answer, Client};
 use crate::error::{Error, ExchangeFailure};
 use crate::limits::{FRAME_BYTES, RESUMES_MAX};
 use crate::payload::Meter;
+use crate::payload::frame::FrameBuffer;
 use crate::s3::objects::{ObjectInfo, ObjectName, ObjectRange};
 use crate::transport::{causes, within_progress};
 
@@ -138,7 +139,7 @@ async fn receive(
     meter: &Meter,
 ) -> Result<(), Break> {
     let (mut body, end) = (answer.into_body(), *received + expected);
-    let (mut buffer, unmoved) = (BytesMut::new(), Meter::default());
+    let (mut buffer, unmoved) = (FrameBuffer::new(), Meter::default());
     loop {
         let frame = tokio::select! {
             // A frame that is dropped with the body is asked for again, if at all.
@@ -155,15 +156,21 @@ async fn receive(
             Err(failure) => (Bytes::new(), Some(failure)),
         };
         meter.add(data.len());
-        buffer.extend_from_slice(&data);
-        let arrived = *received + buffer.len() as u64;
-        if buffer.len() >= FRAME_BYTES || failure.is_some() || arrived >= end {
-            let bytes = buffer.split().freeze();
-            summer.update(&bytes);
-            let at = *received;
-            *received += bytes.len() as u64;
-            if !bytes.is_empty() {
+        let mut data = &data[..];
+        loop {
+            let taken = buffer.fill(data);
+            data = data.get(taken..).unwrap_or_default();
+            let arrived = *received + buffer.len() as u64;
+            let is_due = buffer.len() == FRAME_BYTES || failure.is_some() || arrived >= end;
+            if is_due && buffer.len() > 0 {
+                let bytes = std::mem::replace(&mut buffer, FrameBuffer::new()).freeze();
+                summer.update(&bytes);
+                let at = *received;
+                *received += bytes.len() as u64;
                 sink.write(at, bytes).await.map_err(Break::Fault)?;
+            }
+            if data.is_empty() {
+                break;
             }
         }
         match failure {

@@ -11,7 +11,7 @@ use super::copy::ObjectSide;
 use super::engine::{Engine, blocking};
 use super::progress::Event;
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Error, NameFault};
 use crate::limits::JOBS_AHEAD_MAX;
 use crate::s3::objects::{ObjectAttributes, ObjectName};
 
@@ -112,6 +112,9 @@ impl Engine {
                 self.download(client, object, path, job.bytes).await?
             }
             (JobEnd::Object { client, object, .. }, JobEnd::Object { client: to, object: target, .. }) => {
+                if client.is_same_service(to) && object == target {
+                    return Err(Error::name(job.source.to_string(), NameFault::Overlap));
+                }
                 let from = ObjectSide { client, object };
                 self.copy(from, ObjectSide { client: to, object: target }, kept).await?
             }

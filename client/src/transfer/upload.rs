@@ -235,7 +235,7 @@ fn summed(range: FileRange) -> Result<(Payload, Checksum), Error> {
         let checksum = range.checksum(ALGORITHM)?;
         return Ok((Payload::File(range), checksum));
     }
-    let bytes = range.file.read(range.offset, usize::try_from(range.bytes).expect("it is small"))?;
+    let bytes = range.file.read(range.offset, usize::try_from(range.bytes).expect("it is small"))?.freeze();
     range.file.check()?;
     let checksum = Checksum::of(ALGORITHM, &bytes);
     Ok((Payload::Bytes(bytes), checksum))

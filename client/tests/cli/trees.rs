@@ -137,6 +137,25 @@ fn what_is_moved_is_gone_from_its_source() {
 }
 
 #[test]
+fn source_and_target_may_not_overlap() {
+    let sherd = Sherd::new();
+    sherd.fed(b"a", &["pipe", &sherd.url("p/a")]);
+    let (a, p) = (sherd.url("p/a"), sherd.url("p"));
+    for (code, arguments) in [
+        (1, vec!["mv", &a, &a, "--metadata", "x=y"]),
+        (1, vec!["cp", "-r", &p, &sherd.url("p/q")]),
+        (1, vec!["mv", "-r", &p, &p]),
+        (2, vec!["sync", &sherd.url("p/q"), &p, "--delete"]),
+        (2, vec!["sync", &p, &sherd.url("p/q")]),
+    ] {
+        let ended = sherd.run(&arguments);
+        assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
+        assert!(ended.err.contains("overlap"), "{arguments:?}: {ended:?}");
+    }
+    assert_eq!(keys(&sherd, ""), ["p/a"]);
+}
+
+#[test]
 fn objects_go_from_one_service_to_another_with_their_headers() {
     let sherd = Sherd::new();
     let large = sherd.write("large", noise(25 * MIB, 1));

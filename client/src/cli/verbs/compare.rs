@@ -8,7 +8,7 @@ use crate::cli::address::Address;
 use crate::cli::arguments::{DiffArgs, SyncArgs};
 use crate::cli::exit::Exit;
 use crate::cli::session::{Session, VerbError, VerbResult, usage};
-use crate::error::Error;
+use crate::error::{Error, NameFault};
 use crate::glob::Filters;
 use crate::limits::JOBS_AHEAD_MAX;
 use crate::sync::compare::{Merge, Pair, SideError};
@@ -22,6 +22,9 @@ use crate::transfer::progress::Event;
 pub(crate) async fn sync(session: &Session, arguments: SyncArgs) -> VerbResult {
     let SyncArgs { source, target, delete, dry_run: _, compare, fsync: _, filters, attributes } = arguments;
     let (source, target) = sides(session, &[source, target])?;
+    if target.is_below(&source) || source.is_below(&target) {
+        return usage(NameFault::Overlap.to_string());
+    }
     let options = CopyOptions { is_move: false, attributes: attributes.given(), filters: filters.filters() };
     let (doomed, keys) = mpsc::channel(JOBS_AHEAD_MAX);
     let plan = async |jobs: Jobs| {

@@ -9,7 +9,7 @@ use crate::cli::arguments::CopyArgs;
 use crate::cli::exit::Exit;
 use crate::cli::session::{Session, VerbError, VerbResult, shown, usage};
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Error, NameFault};
 use crate::glob::Filters;
 use crate::local::media_type::media_type;
 use crate::local::path::file_name;
@@ -193,6 +193,9 @@ async fn plan_tree(
 ) -> Result<(), Error> {
     let Target::Side(target) = target else { return Ok(()) };
     let source = side(session, source)?;
+    if target.is_below(&source) {
+        return Err(Error::name(target.end("")?.to_string(), NameFault::Overlap));
+    }
     let mut entries = source.entries();
     let mut count = 0_u64;
     while let Some(entry) = entries.recv().await {

@@ -3,6 +3,8 @@
 //! Each attempt gets a body of its own. The last frame of a file is given out only if the file is as it was
 //! when it was opened, so that a file that changes is never stored under its name.
 
+pub(crate) mod frame;
+
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -17,6 +19,7 @@ use futures::stream;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 
+use self::frame::FrameBuffer;
 use crate::checksum::{Checksum, ChecksumAlgorithm, Summer};
 use crate::error::Error;
 use crate::limits::FRAME_BYTES;
@@ -70,11 +73,11 @@ impl SourceFile {
         if FileStamp::of(&metadata) == self.stamp { Ok(()) } else { Err(self.changed()) }
     }
 
-    /// Reads a whole range, and checks the file if this is its end. Blocks.
-    pub(crate) fn read(&self, offset: u64, bytes: usize) -> Result<Bytes, Error> {
-        let mut buffer = vec![0; bytes];
-        match self.file.read_exact_at(&mut buffer, offset) {
-            Ok(()) => Ok(buffer.into()),
+    /// Reads up to a frame. Blocks.
+    pub(crate) fn read(&self, offset: u64, bytes: usize) -> Result<FrameBuffer, Error> {
+        let mut buffer = FrameBuffer::zeroed(bytes);
+        match self.file.read_exact_at(buffer.as_mut_slice(), offset) {
+            Ok(()) => Ok(buffer),
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(self.changed()),
             Err(error) => Err(Error::file("read", &self.path)(error)),
         }
@@ -100,7 +103,7 @@ impl FileRange {
         let mut at = 0;
         while at < self.bytes {
             let bytes = self.frame_bytes(at);
-            summer.update(&self.file.read(self.offset + at, bytes)?);
+            summer.update(self.file.read(self.offset + at, bytes)?.as_ref());
             at += bytes as u64;
         }
         Ok(summer.finish())
@@ -116,7 +119,7 @@ impl FileRange {
         if at + frame.len() as u64 == self.bytes {
             self.file.check()?;
         }
-        Ok(frame)
+        Ok(frame.freeze())
     }
 }
 
