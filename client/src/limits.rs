@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Requests at one time when nothing else is asked. With frames of [`FRAME_BYTES`] they hold about 16 MiB.
+/// Requests at one time when nothing else is asked. With frames of `FRAME_BYTES` they hold about 16 MiB.
 pub const WORKERS: usize = 32;
 /// Requests at one time at most: descriptors of a process are often limited to 1,024.
 pub const WORKERS_MAX: usize = 512;
