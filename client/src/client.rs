@@ -192,7 +192,7 @@ impl Client {
     /// Sends a call until it succeeds, is refused, or its attempts are used up.
     ///
     /// # Errors
-    /// Those of the service, the connection, and the body's source.
+    /// Errors of the service, the connection, and the body's source.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Error> {
         let attempts = self.attempt_all(call);
         if call.is_cleanup {

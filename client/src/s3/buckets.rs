@@ -1,4 +1,4 @@
-//! Buckets: list, make, remove.
+//! Buckets: list, make, remove, and their unfinished uploads.
 
 use std::time::SystemTime;
 
@@ -6,7 +6,7 @@ use http::Method;
 
 use crate::client::{Call, Client};
 use crate::credentials::source::REGION;
-use crate::document::{self, ListBuckets};
+use crate::document::{self, ListBuckets, UploadsPage};
 use crate::error::Error;
 use crate::payload::Payload;
 
@@ -28,7 +28,7 @@ impl Client {
         let body = self.document(&Call::new(Method::GET)).await?;
         let list: ListBuckets = document::read(&body).ok_or_else(|| Error::Malformed {
             resource: self.account().endpoint.url(),
-            what: "it is no list of buckets",
+            what: "the body is not a list of buckets",
         })?;
         let entry = |bucket: document::BucketElement| BucketEntry {
             created: humantime::parse_rfc3339_weak(&bucket.creation_date).ok(),
@@ -61,5 +61,21 @@ impl Client {
     /// [`Error`].
     pub async fn head_bucket(&self, bucket: &str) -> Result<(), Error> {
         self.send(&Call::bucket(Method::HEAD, bucket)).await.map(drop)
+    }
+
+    /// Lists the first uploads of a bucket that are under way: key and id.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn uploads(&self, bucket: &str) -> Result<Vec<(String, String)>, Error> {
+        let call = Call::bucket(Method::GET, bucket).query("uploads", "");
+        let body = self.document(&call).await?;
+        let page: Option<UploadsPage> = document::read(&body);
+        let malformed = || Error::Malformed {
+            resource: format!("s3://{bucket}"),
+            what: "the body is not a list of uploads",
+        };
+        let uploads = page.ok_or_else(malformed)?.upload;
+        Ok(uploads.into_iter().map(|upload| (upload.key, upload.upload_id)).collect())
     }
 }

@@ -129,7 +129,10 @@ fn entries(page: &ListPage, query: &ListQuery) -> Result<Vec<ListEntry>, Error> 
 }
 
 fn malformed(query: &ListQuery) -> Error {
-    Error::Malformed { resource: format!("s3://{}/{}", query.bucket, query.prefix), what: "it is no list" }
+    Error::Malformed {
+        resource: format!("s3://{}/{}", query.bucket, query.prefix),
+        what: "the body is not a list of objects",
+    }
 }
 
 #[cfg(test)]

@@ -215,8 +215,10 @@ impl Client {
         }
         let body = self.document(&call).await?;
         let result: Option<TaggedResult> = document::read(&body);
-        let malformed =
-            || Error::Malformed { resource: object.to_string(), what: "it is no result of a copy" };
+        let malformed = || Error::Malformed {
+            resource: object.to_string(),
+            what: "the body is not the result of a copy",
+        };
         Ok(result.ok_or_else(malformed)?.etag)
     }
 
@@ -226,6 +228,19 @@ impl Client {
     /// [`Error`].
     pub async fn delete(&self, object: &ObjectName) -> Result<(), Error> {
         self.document(&Call::object(Method::DELETE, &object.bucket, &object.key)).await.map(drop)
+    }
+
+    /// Removes an object if it still is this version; one that is not there counts as removed.
+    ///
+    /// # Errors
+    /// [`Error::ObjectChanged`] for another version, where the service has conditional deletes.
+    pub(crate) async fn delete_unchanged(&self, object: &ObjectName, etag: &str) -> Result<(), Error> {
+        let call = Call::object(Method::DELETE, &object.bucket, &object.key).header("if-match", etag);
+        match self.document(&call).await {
+            Err(Error::Refused { refusal, .. }) if refusal.status == 404 => Ok(()),
+            Err(error) => Err(changed(error, object)),
+            Ok(_) => Ok(()),
+        }
     }
 
     /// Removes up to 1,000 objects of a bucket, and returns those that were not.
@@ -238,8 +253,10 @@ impl Client {
         let call = Call::bucket(Method::POST, bucket).query("delete", "").header("content-md5", digest);
         let answer = self.document(&call.payload(Payload::Bytes(body))).await?;
         let result: Option<DeleteResult> = document::read(&answer);
-        let malformed =
-            || Error::Malformed { resource: format!("s3://{bucket}"), what: "it is no result of deletes" };
+        let malformed = || Error::Malformed {
+            resource: format!("s3://{bucket}"),
+            what: "the body is not the result of deletes",
+        };
         let fault = |fault: document::DeleteFault| DeleteRefusal {
             key: fault.key,
             refusal: Refusal {
@@ -287,4 +304,14 @@ fn info(object: &ObjectName, answer: &Answer) -> Result<ObjectInfo, Error> {
 pub(crate) fn etag(answer: &Answer) -> String {
     let value = answer.headers().get("etag");
     value.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
+}
+
+/// The error of a request that asks for one version of an object.
+pub(crate) fn changed(error: Error, object: &ObjectName) -> Error {
+    match error {
+        Error::Refused { refusal, .. } if refusal.status == 412 => {
+            Error::ObjectChanged { resource: object.to_string() }
+        }
+        error => error,
+    }
 }

@@ -5,7 +5,7 @@ use http::Method;
 use super::objects::{CopySource, ObjectAttributes, ObjectName, etag, with_attributes};
 use crate::checksum::{Checksum, ChecksumAlgorithm};
 use crate::client::{Call, Client};
-use crate::document::{self, PartsPage, TaggedResult, UploadStart, UploadsPage};
+use crate::document::{self, PartsPage, TaggedResult, UploadStart};
 use crate::error::Error;
 use crate::limits::PARTS_MAX;
 use crate::payload::{Meter, Payload};
@@ -62,8 +62,10 @@ impl Upload {
             .header("x-amz-checksum-type", "FULL_OBJECT");
         let body = client.document(&with_attributes(call, attributes)).await?;
         let start: Option<UploadStart> = document::read(&body);
-        let malformed =
-            || Error::Malformed { resource: object.to_string(), what: "it is no start of an upload" };
+        let malformed = || Error::Malformed {
+            resource: object.to_string(),
+            what: "the body is not the start of an upload",
+        };
         Ok(Self::resume(client, object, start.ok_or_else(malformed)?.upload_id))
     }
 
@@ -121,8 +123,10 @@ impl Upload {
         let range = format!("bytes={offset}-{}", offset + bytes - 1);
         let body = self.client.document(&call.header("x-amz-copy-source-range", range)).await?;
         let result: Option<TaggedResult> = document::read(&body);
-        let malformed =
-            || Error::Malformed { resource: self.object.to_string(), what: "it is no result of a copy" };
+        let malformed = || Error::Malformed {
+            resource: self.object.to_string(),
+            what: "the body is not the result of a copy",
+        };
         Ok(StoredPart { number, etag: result.ok_or_else(malformed)?.etag, bytes })
     }
 
@@ -139,8 +143,10 @@ impl Upload {
                 body => body?,
             };
             let page: Option<PartsPage> = document::read(&body);
-            let malformed =
-                || Error::Malformed { resource: self.object.to_string(), what: "it is no list of parts" };
+            let malformed = || Error::Malformed {
+                resource: self.object.to_string(),
+                what: "the body is not a list of parts",
+            };
             let page = page.ok_or_else(malformed)?;
             let part = |part: document::PartElement| StoredPart {
                 number: part.part_number,
@@ -184,24 +190,10 @@ impl Upload {
         };
         self.is_armed = false;
         let result: Option<TaggedResult> = document::read(&result);
-        let malformed =
-            || Error::Malformed { resource: self.object.to_string(), what: "it is no result of an upload" };
+        let malformed = || Error::Malformed {
+            resource: self.object.to_string(),
+            what: "the body is not the result of an upload",
+        };
         Ok(result.ok_or_else(malformed)?.etag)
-    }
-}
-
-impl Client {
-    /// Lists the first uploads of a bucket that are under way: key and id.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn uploads(&self, bucket: &str) -> Result<Vec<(String, String)>, Error> {
-        let call = Call::bucket(Method::GET, bucket).query("uploads", "");
-        let body = self.document(&call).await?;
-        let page: Option<UploadsPage> = document::read(&body);
-        let malformed =
-            || Error::Malformed { resource: format!("s3://{bucket}"), what: "it is no list of uploads" };
-        let uploads = page.ok_or_else(malformed)?.upload;
-        Ok(uploads.into_iter().map(|upload| (upload.key, upload.upload_id)).collect())
     }
 }

@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::limits::{HELD_PARTS_MAX, PART_BYTES_MIN, PARTS_MAX, S3_PART_BYTES_MAX};
 use crate::payload::{Meter, Payload};
-use crate::s3::objects::{CopySource, ObjectAttributes, ObjectInfo, ObjectName, ObjectRange};
+use crate::s3::objects::{CopySource, ObjectAttributes, ObjectInfo, ObjectName, ObjectRange, changed};
 use crate::s3::uploads::{StoredPart, Upload};
 
 const ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc64Nvme;
@@ -25,13 +25,13 @@ pub(crate) struct ObjectSide<'a> {
 }
 
 impl Engine {
-    /// Copies an object with its headers; `attributes` replace those. Returns its bytes.
+    /// Copies an object with its headers; `attributes` replace those. Returns what was copied.
     pub(crate) async fn copy(
         &self,
         from: ObjectSide<'_>,
         to: ObjectSide<'_>,
         attributes: Option<&ObjectAttributes>,
-    ) -> Result<u64, Error> {
+    ) -> Result<ObjectInfo, Error> {
         let info = {
             let _place = self.place().await;
             from.client.head(from.object).await?
@@ -49,7 +49,7 @@ impl Engine {
         } else {
             self.copy_parts(from, to, attributes, &info).await?;
         }
-        Ok(info.bytes)
+        Ok(info)
     }
 
     async fn copy_parts(
@@ -154,14 +154,4 @@ async fn finish(
     }
     parts.sort_unstable_by_key(|part| part.number);
     upload.complete(&parts, whole).await.map(drop)
-}
-
-/// The source of a copy is not the version that was meant.
-fn changed(error: Error, object: &ObjectName) -> Error {
-    match error {
-        Error::Refused { refusal, .. } if refusal.status == 412 => {
-            Error::ObjectChanged { resource: object.to_string() }
-        }
-        error => error,
-    }
 }

@@ -45,14 +45,14 @@ impl Sink for FileSink {
 }
 
 impl Engine {
-    /// Downloads an object. `bytes` is its size as far as it is known. Returns its bytes.
+    /// Downloads an object. `bytes` is its size as far as it is known. Returns what was read.
     pub(crate) async fn download(
         &self,
         client: &Client,
         object: &ObjectName,
         path: &Path,
         bytes: Option<u64>,
-    ) -> Result<u64, Error> {
+    ) -> Result<ObjectInfo, Error> {
         if let Some(bytes) = bytes
             && self.plan(bytes)?.parts == 1
         {
@@ -67,10 +67,15 @@ impl Engine {
             return self.download_whole(client, object, path).await;
         }
         self.download_parts(client, object, path, &info, plan).await?;
-        Ok(plan.bytes)
+        Ok(info)
     }
 
-    async fn download_whole(&self, client: &Client, object: &ObjectName, path: &Path) -> Result<u64, Error> {
+    async fn download_whole(
+        &self,
+        client: &Client,
+        object: &ObjectName,
+        path: &Path,
+    ) -> Result<ObjectInfo, Error> {
         let opened = path.to_owned();
         let file = blocking(move || {
             let file = TargetFile::open(&opened)?;
@@ -80,7 +85,7 @@ impl Engine {
         let fetched = fetch(self, client, object, FetchPart::Whole, &mut sink).await?;
         let is_durable = self.settings().is_durable;
         commit(sink.file, fetched.info.modified, is_durable).await?;
-        Ok(fetched.info.bytes)
+        Ok(fetched.info)
     }
 
     async fn download_parts(

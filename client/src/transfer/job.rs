@@ -104,9 +104,16 @@ impl Engine {
 
     async fn transfer(&self, job: &Job) -> Result<u64, Error> {
         let kept = job.attributes.as_ref();
-        let bytes = match (&job.source, &job.target) {
+        let read = match (&job.source, &job.target) {
             (JobEnd::File(path), JobEnd::Object { client, object, .. }) => {
-                self.upload(client, path, object, kept.unwrap_or(&ObjectAttributes::default())).await?
+                let attributes = kept.cloned().unwrap_or_default();
+                let bytes = self.upload(client, path, object, &attributes).await?;
+                if job.is_move {
+                    let removed = path.clone();
+                    let removed = blocking(move || std::fs::remove_file(removed)).await;
+                    removed.map_err(Error::file("remove", path))?;
+                }
+                return Ok(bytes);
             }
             (JobEnd::Object { client, object, .. }, JobEnd::File(path)) => {
                 self.download(client, object, path, job.bytes).await?
@@ -123,16 +130,11 @@ impl Engine {
                 return Err(Error::file("copy to a file", path)(source));
             }
         };
-        if job.is_move {
-            match &job.source {
-                JobEnd::File(path) => {
-                    let removed = path.clone();
-                    let removed = blocking(move || std::fs::remove_file(removed)).await;
-                    removed.map_err(Error::file("remove", path))?;
-                }
-                JobEnd::Object { client, object, .. } => client.delete(object).await?,
-            }
+        if let JobEnd::Object { client, object, .. } = &job.source
+            && job.is_move
+        {
+            client.delete_unchanged(object, &read.etag).await?;
         }
-        Ok(bytes)
+        Ok(read.bytes)
     }
 }

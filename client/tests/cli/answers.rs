@@ -91,6 +91,22 @@ fn a_body_that_is_not_what_was_stored_is_no_file() {
 }
 
 #[test]
+fn an_object_that_is_overwritten_while_it_is_moved_stays() {
+    let sherd = Sherd::new();
+    let (head, refused) = ("200 OK\r\netag: \"e\"", error("PreconditionFailed"));
+    let server = Scripted::new(&[(head, "text"), (head, "text"), ("412 Precondition Failed", &refused)]);
+    let moved = ["mv", "s3://b/k", "down/k"];
+    let ended = Ended::of(sherd.command_at(server.address, &moved).output().expect("it runs"));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("was overwritten while it was read"), "{ended:?}");
+    let heads = server.heads();
+    assert_eq!(heads.len(), 3);
+    assert!(heads[2][0].starts_with("DELETE "), "{heads:?}");
+    assert_eq!(server.headers("if-match")[2], "\"e\"");
+    assert_eq!(sherd.files("down"), ["k"]);
+}
+
+#[test]
 fn what_is_no_answer_of_s3_is_said() {
     let server = Scripted::new(&[("200 OK", "<html>a portal</html>")]);
     let ended = ls(&server, &[]);

@@ -153,7 +153,7 @@ fn check(source: &Address, target: &Target, is_recursive: bool) -> Result<(), Ve
             usage(format!("{} is a folder; --recursive copies what is in it", path.display()))
         }
         Address::Remote(remote) if !is_recursive && !remote.is_object() => {
-            usage(format!("{remote} is no object; --recursive copies what is below it"))
+            usage(format!("{remote} is not an object; --recursive copies what is below it"))
         }
         Address::Remote(remote) if remote.bucket.is_empty() => usage("the source's bucket is missing"),
         Address::Local(_) | Address::Remote(_) => Ok(()),

@@ -42,7 +42,7 @@ async fn write_out(bytes: Bytes) -> Result<(), Error> {
 /// Reads the address of one object.
 fn object_address(text: &OsString) -> Result<RemoteAddress, VerbError> {
     let remote = Address::parse_remote(text).map_err(VerbError::Usage)?;
-    if remote.is_object() { Ok(remote) } else { usage(format!("{remote} is no object")) }
+    if remote.is_object() { Ok(remote) } else { usage(format!("{remote} is not an object")) }
 }
 
 pub(crate) async fn cat(session: &Session, addresses: &[OsString]) -> VerbResult {
@@ -105,7 +105,7 @@ pub(crate) async fn pipe(
     attributes: ObjectAttributes,
 ) -> VerbResult {
     if !address.is_object() {
-        return usage(format!("{address} is no object; standard input has no name of its own"));
+        return usage(format!("{address} is not an object; standard input has no name of its own"));
     }
     let (client, object) = session.remotes.object(address)?;
     let progress = session.engine.progress();

@@ -43,7 +43,7 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
         checksums: &bare,
         content: Checksum { checksum_type: checksum::type_of(&info.checksums), ..Checksum::default() },
     };
-    let mut response = answer::document(&Attributes {
+    let document = answer::document(&Attributes {
         checksum: (wanted.has(ObjectAttributes::CHECKSUM) && !bare.is_empty()).then_some(whole),
         etag: wanted.has(ObjectAttributes::ETAG).then_some(info.etag),
         parts: parts
@@ -53,8 +53,9 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
         size: i64::try_from(info.size).ok().filter(|_| wanted.has(ObjectAttributes::OBJECT_SIZE)),
         has_storage_class: wanted.has(ObjectAttributes::STORAGE_CLASS),
     })?;
+    let mut response = answer::of_version(document, null_version);
     response.headers_mut().insert(LAST_MODIFIED, timestamp::in_header(info.modified_ms));
-    Ok(answer::of_version(response, null_version))
+    Ok(response)
 }
 
 /// The document.

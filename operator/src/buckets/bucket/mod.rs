@@ -146,7 +146,7 @@ async fn found_or_made(
     }
     let tags = plan::wanted_tags(valid, uid, &Tags::new(), &[]);
     s3::create(&usable.calls, &valid.name, &usable.region, &tags).await?;
-    // Another client may have made the bucket meanwhile: the mark that is there decides.
+    // The bucket may have been made by another client meanwhile: the mark that is there decides.
     s3::tags(&usable.calls, &valid.name).await?.ok_or(CallError::Malformed("CreateBucket"))
 }
 

@@ -79,7 +79,7 @@ pub(super) async fn ensure(
         found
     } else {
         iam::create_user(calls, &name, &path, &tag).await?;
-        // Another client may have made a user of that name meanwhile.
+        // A user of that name may have been made by another client meanwhile.
         iam::user(calls, &name).await?.ok_or(CallError::Malformed("CreateUser"))?
     };
     if found.path != path {

@@ -37,7 +37,7 @@ impl OwnRow {
 /// Whether a want of data ends: the volume's shard is there, read back and verified; or none of the own rows
 /// that may name the data does: the key's, and for a part of an upload the part's and the object's.
 ///
-/// Another volume's row proves nothing, however high: it may name what this volume lacks.
+/// The row of a volume other than this one proves nothing, however high: it may name what this volume lacks.
 pub fn want_ends(shard_is_here: bool, own_rows: &[OwnRow]) -> bool {
     shard_is_here || (!own_rows.is_empty() && own_rows.iter().all(|row| row.excludes_data()))
 }
