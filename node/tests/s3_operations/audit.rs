@@ -108,6 +108,8 @@ async fn every_request_has_one_line_with_what_became_of_it() {
     )
     .await;
     assert!(answer.contains("AccessDenied"), "{answer}");
+    let answer = send(&node, &format!("GET /{BUCKET}?encryption HTTP/1.1")).await;
+    assert!(answer.contains("AccessDenied"), "{answer}");
     // The request fails before anything of it is named.
     assert!(send(&node, "GET /%ff HTTP/1.1").await.contains("InvalidURI"));
 
@@ -130,7 +132,7 @@ async fn every_request_has_one_line_with_what_became_of_it() {
     let _folder = node.stop().await;
 
     let found = lines(&path);
-    assert_eq!(found.len(), 16, "{found:#?}");
+    assert_eq!(found.len(), 17, "{found:#?}");
     let whole = Some("whole \"ä\"\u{1}");
     let write = found.iter().find(|line| line["operation"] == "PutObject" && line["key"].as_str() == whole);
     has(
@@ -191,6 +193,8 @@ async fn every_request_has_one_line_with_what_became_of_it() {
     );
     let nameless = found.iter().find(|line| line["operation"].is_null()).expect("a line");
     has(nameless, &[("code", "InvalidURI".into()), ("status", 400.into()), ("bucket", Value::Null)]);
+    let unserved = line(&found, "GetBucketEncryption", None);
+    has(unserved, &[("status", 403.into()), ("caller", "anonymous".into()), ("bucket", BUCKET.into())]);
     let preflight = line(&found, "Preflight", Some("page"));
     has(preflight, &[("method", "OPTIONS".into()), ("status", 200.into()), ("caller", "anonymous".into())]);
     let form = line(&found, "PostObject", Some("form"));

@@ -213,6 +213,40 @@ async fn a_header_that_an_operation_ignores_decides_nothing() {
 }
 
 #[tokio::test]
+async fn a_header_that_is_there_twice_is_judged_by_all_of_its_lines() {
+    let (node, client) = a_bucket().await;
+    let_in_the_public(&client).await;
+    let statement = |effect: &str, condition: &str| {
+        format!(
+            "{{\"Effect\":\"{effect}\",\"Principal\":\"*\",\"Action\":\"s3:PutObject\",\"Resource\":\
+             \"arn:aws:s3:::{BUCKET}/*\"{condition}}}"
+        )
+    };
+    let anonymous = node.s3_anonymous();
+    let there = client.put_object().bucket(BUCKET).key("k").body(ByteStream::from_static(b"1")).send().await;
+    let etag = there.expect("an object").e_tag.expect("a tag");
+    for (header, key, allowed, further) in [
+        ("x-amz-website-redirect-location", "s3:x-amz-website-redirect-location", "/ok", "/../elsewhere"),
+        ("if-match", "s3:if-match", "\"other\"", &*etag),
+    ] {
+        let quoted = serde_json::to_string(allowed).expect("a text");
+        let others = format!(",\"Condition\":{{\"StringNotEquals\":{{\"{key}\":{quoted}}}}}");
+        let statements = [statement("Allow", ""), statement("Deny", &others)].join(",");
+        let policy = format!("{{\"Version\":\"2012-10-17\",\"Statement\":[{statements}]}}");
+        client.put_bucket_policy().bucket(BUCKET).policy(policy).send().await.expect("a policy");
+        for lines in [vec![further.to_owned()], vec![allowed.to_owned(), further.to_owned()]] {
+            let put = anonymous.sdk().put_object().bucket(BUCKET).key("k").customize();
+            let sent = move |request: &mut HttpRequest| {
+                for line in &lines {
+                    request.headers_mut().append(header, line.clone());
+                }
+            };
+            assert_eq!(code(put.mutate_request(sent).send().await), is(403, "AccessDenied"), "{header}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_public_policy_is_refused_while_the_bucket_blocks_it() {
     let (_node, client) = a_bucket().await;
     let put = |policy: String| client.put_bucket_policy().bucket(BUCKET).policy(policy).send();

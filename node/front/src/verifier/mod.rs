@@ -62,8 +62,7 @@ pub struct VerifiedRequest {
     pub payload: PayloadForm,
     /// The signer of the frames of its body, when they are signed.
     pub frames: Option<FrameSigner>,
-    /// The header that has the id of the client's call, where the signature covers one. One that
-    /// it does not cover could have been put there on the way.
+    /// The header that has the id of the client's call. The signature need not cover it.
     pub call_id: Option<&'static str>,
 }
 

@@ -1,7 +1,8 @@
-//! The head of a request: its headers and its parameters. No floor above this one reads them by itself.
+//! The head of a request: its headers and its parameters. No floor above this one sees a map of headers.
 //!
 //! Each group of headers has one reader, a file of this floor (`conditions`, `checksum`, `attributes`, ...),
-//! and what is wrong with a group is refused where it is read. Tags and the source of a copy are asked for by
+//! and what is wrong with a group is refused where it is read. Conditions of policies name headers one by one
+//! (`access::facts`). Tags and the source of a copy are asked for by
 //! policies before their operation runs: they are parsed once, and kept with their refusal. Object Lock and
 //! encryption become groups beside them.
 
@@ -101,10 +102,13 @@ impl<'a> RequestHead<'a> {
         self.headers.contains_key(name)
     }
 
-    /// The first value of a header as it came, which conditions of policies compare. Bytes that are not UTF-8
-    /// are replaced.
+    /// The value of a header as it came, which conditions of policies compare; of one that is there twice the
+    /// lines, joined by commas (RFC 9110, section 5.3), for what is stored and compared is all of them. Bytes
+    /// that are not UTF-8 are replaced.
     pub fn value(&self, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
-        self.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
+        let mut lines = self.all(name).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
+        let first = lines.next()?;
+        Some(lines.fold(first, |joined, line| Cow::Owned(format!("{joined},{line}"))))
     }
 
     /// The value of a header that may be there once.

@@ -53,7 +53,7 @@ pub(super) struct ProvenRequest<'a> {
     pub(super) payload: PayloadForm,
     /// The signer of the frames of its body, where they are signed.
     pub(super) frames: Option<FrameSigner>,
-    /// The call that it is a sending of, where its signature vouches for that.
+    /// The call that it is a sending of, where a header has the id of one.
     pub(super) call: Option<ClientCall>,
     pub(super) form: Option<Box<ProvenForm>>,
 }

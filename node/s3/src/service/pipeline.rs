@@ -20,7 +20,7 @@ use crate::error::{self};
 use crate::head::acl::UnsupportedAcl;
 use crate::head::columns::BodyUse;
 use crate::head::copy_source;
-use crate::operation::route::route;
+use crate::operation::route::{NoOperation, route};
 use crate::operation::{Operation, Operations};
 use crate::request::{Payload, Request};
 use crate::service::admitted::{AddressedRequest, AdmittedRequest, TakenBody};
@@ -204,9 +204,11 @@ impl Pipeline {
         let address = address?;
         let copies = copy_source::is_named(&parts.headers, &query);
         let routed = route(&parts.method, &address, &query, copies);
+        if let Ok(operation) | Err(NoOperation::Unserved(operation)) = &routed {
+            audited::name_operation(&parts.extensions, *operation);
+        }
         if let Ok(operation) = &routed {
             *named = Some(*operation);
-            audited::name_operation(&parts.extensions, *operation);
             if operation.columns().body == BodyUse::Form {
                 // A form is proven by its fields: by its head it would only be denied. It has memory of
                 // its own, so that the future of every other request is as small as without forms.

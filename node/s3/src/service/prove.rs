@@ -134,7 +134,7 @@ fn check_host(parts: &Parts) -> Result<(), Refusal> {
     }
 }
 
-/// The call that a write is a sending of: of its signer, by the id in a header that is signed.
+/// The call that a write is a sending of: of its signer, by the id in a header, which need not be signed.
 fn call_of(
     head: &RequestHead<'_>,
     call_id: Option<&'static str>,
