@@ -17,8 +17,8 @@ use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, Runner, thread};
 
 use sherd_core::id::Ballot;
-use sherd_core::message::{AdoptedRow, Control, ValueLimit};
-use sherd_core::register::{Accept, Prepare, RowHead, Vote};
+use sherd_core::message::{Control, PulledRow, ValueLimit};
+use sherd_core::register::{Accept, Prepare, Refusal, RowHead, Vote};
 
 use crate::lookup::{Lookup, Source};
 use crate::read::reader::Reader;
@@ -213,13 +213,14 @@ fn a_promise_is_kept_when_a_heal_brings_an_older_row() {
                 let value = value(1, 16);
                 let digest = value.traits().expect("a value").digest;
                 let head = RowHead { ballot: late(1), digest, committed: true };
-                let rows = vec![AdoptedRow { key: object("key"), head, value, is_missed: false }];
-                let answer = meeting.ask(|done| Op::Adopt { rows, done });
-                assert_eq!(answer.result, Ok(()));
+                let row = PulledRow { head, value };
+                let answer = meeting.ask(|done| Op::Pull { target: target(&object("key")), row, done });
+                // Refused below a promise that was given before.
+                assert!(matches!(answer.result, Ok(()) | Err(Refusal::Below { .. })), "{answer:?}");
             },
         ],
         |answers, left| {
-            // The adopting volume shows the acceptance only by having the row.
+            // The pulling volume shows the acceptance only by having the row.
             let accepted = Vec::from_iter((left == late(1)).then_some(left));
             Answers { promised: answers.promised.clone(), accepted }.check();
         },

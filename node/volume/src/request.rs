@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, ShardId, VolumeId};
-use sherd_core::message::{AdoptedRow, Answer, Control, Target, ValueLimit};
+use sherd_core::message::{AdoptedRow, Answer, Control, PulledRow, Target, ValueLimit};
 use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Asker;
@@ -148,11 +148,20 @@ pub enum Op {
         /// Takes what the volume guarantees now, after the sync.
         done: Completion<Answer<Guarantees>>,
     },
-    /// Adopt rows found on voting peers while this volume is recovering.
+    /// Adopt rows found on voting peers while this volume is recovering. One that votes refuses: it pulls.
     Adopt {
         /// The rows.
         rows: Vec<AdoptedRow>,
         /// Called when they are durable.
+        done: Completion<Answer<()>>,
+    },
+    /// Take a peer's row as a late accept, or take over that the row at the same ballot is committed.
+    Pull {
+        /// The register.
+        target: Target,
+        /// The row.
+        row: PulledRow,
+        /// Takes the verdict, after the sync.
         done: Completion<Answer<()>>,
     },
     /// Drop a committed tombstone, or any row under a final seal, if the row is still that one.

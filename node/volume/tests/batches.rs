@@ -10,9 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, Timestamp};
+use sherd_core::id::{Ballot, ChangeId, Epoch, Life, ProposerId, Timestamp};
 use sherd_core::limits::{HASH_BLOCK_BYTES, INLINE_BYTES_MAX, VALUE_BYTES_MAX};
-use sherd_core::message::{AdoptedRow, Answer, Control, RowScan, UnsettledKind, ValueLimit};
+use sherd_core::message::{AdoptedRow, Answer, Control, PulledRow, RowScan, UnsettledKind, ValueLimit};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, RowHead, Vote};
 use sherd_volume::disk::Disk;
@@ -76,12 +76,11 @@ fn submit_shard(volume: &mut Driver, number: u64, length: usize) -> Held<()> {
     held
 }
 
-fn submit_adopted(volume: &mut Driver, name: &str, ballot: Ballot, value: EncodedValue) -> Held<Answer<()>> {
+fn submit_pulled(volume: &mut Driver, name: &str, ballot: Ballot, value: EncodedValue) -> Held<Answer<()>> {
     let digest = value.traits().unwrap().digest;
-    let adopted_head = RowHead { ballot, digest, committed: true };
-    let row = AdoptedRow { key: object(name), head: adopted_head, value, is_missed: false };
+    let row = PulledRow { head: RowHead { ballot, digest, committed: true }, value };
     let (held, done) = slot();
-    volume.volume.submit(Op::Adopt { rows: vec![row], done });
+    volume.volume.submit(Op::Pull { target: target(&object(name)), row, done });
     held
 }
 
@@ -231,8 +230,8 @@ fn an_operation_that_does_not_fit_a_batch_begins_the_next() {
             ("accept with a heal", &|volume| {
                 begins_the_next(volume, |v| submit_accept(v, "b", ballot(3), value(2, inline), heal()))
             }),
-            ("adopted row", &|volume| {
-                begins_the_next(volume, |v| submit_adopted(v, "b", ballot(5), value(3, inline)))
+            ("pulled row", &|volume| {
+                begins_the_next(volume, |v| submit_pulled(v, "b", ballot(5), value(3, inline)))
             }),
         ];
         let large: (&str, Next<'_>) = ("large value", &|volume| {
@@ -287,31 +286,6 @@ fn an_mrf_entry_that_is_too_large_does_not_cost_its_accept() {
     }
     let heals = volume.reader.heals(None, 10).unwrap();
     assert_eq!(heals, [(HealId([1; 16]), bytes(1, 4_096))]);
-}
-
-#[test]
-fn a_voter_adopts_a_row_as_it_would_take_its_accept() {
-    let bench = Bench::new(1);
-    let mut volume = bench.reopen();
-    volume.control(Control::RaiseFloor { floor: ballot(5) }).unwrap().unwrap();
-    volume.prepare(&object("promised"), ballot(9)).unwrap().result.unwrap();
-    let mut takes = |name: &str, count: u64| {
-        let held = submit_adopted(&mut volume, name, ballot(count), value(count, 10));
-        volume.run();
-        assert!(matches!(held.lock().take(), Some(Ok(Answer { result: Ok(()), .. }))));
-        let row = volume.read(&object(name)).unwrap().result.unwrap().row;
-        row.is_some_and(|row| row.head.ballot == ballot(count))
-    };
-    assert!(!takes("low", 4) && !takes("low", 5), "at the floor and below");
-    assert!(takes("low", 6));
-    assert!(!takes("promised", 8), "a promise keeps it out");
-    assert!(takes("promised", 9));
-    let wrong = RowHead { ballot: ballot(20), digest: [0; 32], committed: true };
-    let (held, done) = slot::<Answer<()>>();
-    let rows = vec![AdoptedRow { key: object("wrong"), head: wrong, value: value(1, 10), is_missed: false }];
-    volume.volume.submit(Op::Adopt { rows, done });
-    volume.run();
-    assert!(matches!(held.lock().take(), Some(Err(Error::Corrupt { .. }))), "not what its digest says");
 }
 
 fn submit_drop(volume: &mut Driver, name: &str, ballot: Ballot) -> Held<Answer<()>> {
@@ -397,7 +371,12 @@ fn hashes_count_towards_what_fits_a_batch() {
 fn rows_are_adopted_in_as_few_frames_as_hold_them() {
     let mut bench = Bench::new(1);
     bench.options = Options { segment_bytes: 64 << 20, ballast_bytes: 0, ..bench.options };
-    let mut volume = bench.reopen();
+    bench.reopen().reader.declare_lost("a test", Life(2)).unwrap();
+    bench.kill();
+    let (mut volume, _) = bench.open().unwrap();
+    volume.volume.begin_life(Life(9)).unwrap();
+    let take = Control::TakeGuarantees { guarantees: Guarantees::default(), seals: Vec::new() };
+    volume.control(take).unwrap().unwrap();
     volume.settle();
     let row = |count: u64| {
         let value = value(count, INLINE_BYTES_MAX as usize);
@@ -414,12 +393,12 @@ fn rows_are_adopted_in_as_few_frames_as_hold_them() {
 }
 
 #[test]
-fn a_row_is_adopted_when_it_is_durable_and_not_before() {
+fn a_row_is_pulled_when_it_is_durable_and_not_before() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.settle();
     let fault = failing_sync(&bench);
-    let held = submit_adopted(&mut volume, "a", ballot(1), value(1, 10));
+    let held = submit_pulled(&mut volume, "a", ballot(1), value(1, 10));
     volume.volume.step();
     assert!(is_full(&held), "a crash would take it back");
     drop(fault);

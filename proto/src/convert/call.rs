@@ -235,6 +235,7 @@ fn value_bytes(call: &v1::register_call::Call) -> usize {
         |value: &Option<v1::Value>| value.as_ref().map_or(0, |value| value.head.len() + value.inline.len());
     match call {
         Call::Accept(accept) => bytes(&accept.value),
+        Call::Pull(pull) => bytes(&pull.value),
         Call::Adopt(adopt) => adopt.rows.iter().map(|row| bytes(&row.value)).sum(),
         _ => 0,
     }

@@ -9,8 +9,8 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey};
 use sherd_core::message::call::{AnswerKind, RegisterCall, VolumeAnswer};
 use sherd_core::message::{
-    AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
-    UnsettledKind, UnsettledPage, ValueLimit,
+    AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, PulledRow, RowPage, RowScan, ScannedRow,
+    Target, UnsettledKind, UnsettledPage, ValueLimit,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, CommitHint, EncodedValue, Positions, Prepare, Row, RowHead, Vote};
@@ -64,6 +64,11 @@ impl Wire for RegisterCall {
             }),
             Self::Control { control } => Call::Control(control.to_wire()),
             Self::Adopt { rows } => Call::Adopt(register_call::Adopt { rows: list_to_wire(rows) }),
+            Self::Pull { target, row: PulledRow { head, value } } => Call::Pull(register_call::Pull {
+                target: Some(target.to_wire()),
+                head: Some(head.to_wire()),
+                value: Some(value.to_wire()),
+            }),
             Self::DropRow { target, ballot } => Call::DropRow(register_call::DropRow {
                 target: Some(target.to_wire()),
                 ballot: ballot.to_wire(),
@@ -107,6 +112,10 @@ impl Wire for RegisterCall {
             Call::Control(control) => Self::Control { control: Control::from_wire(control)? },
             Call::Adopt(register_call::Adopt { rows }) => {
                 Self::Adopt { rows: list_from_wire(rows, ADOPTED_ROWS_MAX, "adopted rows")? }
+            }
+            Call::Pull(register_call::Pull { target, head, value }) => {
+                let (head, value) = row_from_wire(head, value)?;
+                Self::Pull { target: target_of(target)?, row: PulledRow { head, value } }
             }
             Call::DropRow(register_call::DropRow { target, ballot }) => {
                 Self::DropRow { target: target_of(target)?, ballot: Ballot::from_wire(ballot)? }
@@ -179,12 +188,20 @@ impl Wire for AdoptedRow {
 
     fn from_wire(message: register_call::AdoptedRow) -> Result<Self, ConvertError> {
         let register_call::AdoptedRow { key, head, value, missed: is_missed } = message;
-        let head = RowHead::from_wire(required(head, "head of a row")?)?;
-        let value = required(value, "value")?;
-        check_digest(&value.head, &head)?;
-        let (key, value) = (RegisterKey::from_wire(key)?, EncodedValue::from_wire(value)?);
-        Ok(Self { key, head, value, is_missed })
+        let (head, value) = row_from_wire(head, value)?;
+        Ok(Self { key: RegisterKey::from_wire(key)?, head, value, is_missed })
     }
+}
+
+/// The row of another volume, whose value is what its digest says.
+fn row_from_wire(
+    head: Option<v1::RowHead>,
+    value: Option<v1::Value>,
+) -> Result<(RowHead, EncodedValue), ConvertError> {
+    let head = RowHead::from_wire(required(head, "head of a row")?)?;
+    let value = required(value, "value")?;
+    check_digest(&value.head, &head)?;
+    Ok((head, EncodedValue::from_wire(value)?))
 }
 
 impl Wire for Vote {

@@ -13,8 +13,9 @@ use bytes::Bytes;
 use crate::heal::{HealEntry, HealId};
 use crate::id::{Ballot, BucketId, RegisterKey, ShardId};
 use crate::message::{
-    AdoptedRow, Answer, Control, Error, LeaseAnswer, ListPage, ListScan, PartsScan, ReaderLeases, Result,
-    RowPage, RowScan, ScannedRow, ShardPage, ShardScan, Target, UnsettledKind, UnsettledPage, ValueLimit,
+    AdoptedRow, Answer, Control, Error, LeaseAnswer, ListPage, ListScan, PartsScan, PulledRow, ReaderLeases,
+    Result, RowPage, RowScan, ScannedRow, ShardPage, ShardScan, Target, UnsettledKind, UnsettledPage,
+    ValueLimit,
 };
 use crate::record::Home;
 use crate::register::recover::Guarantees;
@@ -84,6 +85,8 @@ macro_rules! for_each_call {
                 control = Control { control: by_val Control } -> Answer<Guarantees>: runs_on, any_life, Long;
                 /// Hands a recovering volume rows that its peers hold. Runs on.
                 adopt = Adopt { rows: by_val Vec<AdoptedRow> } -> Answer<()>: runs_on, own_life, Long;
+                /// Hands a volume a peer's row that it may lack, which it judges as a late accept. Runs on.
+                pull = Pull { target: by_ref Target, row: by_ref PulledRow } -> Answer<()>: runs_on, any_life, Aside;
                 /// Drops a tombstone under the floor, or any row under a final seal, where it is still that
                 /// row. Runs on.
                 drop_row = DropRow { target: by_ref Target, ballot: by_val Ballot }

@@ -72,6 +72,15 @@ pub enum Control {
     ForceRecovery,
 }
 
+/// A row of a peer as a volume pulls it: as a late accept, at the row's own ballot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PulledRow {
+    /// Ballot and digest; the committed flag is that of its source.
+    pub head: RowHead,
+    /// The value with its inline bytes.
+    pub value: EncodedValue,
+}
+
 /// A row as a recovering volume adopts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdoptedRow {

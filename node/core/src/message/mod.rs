@@ -9,7 +9,7 @@ mod shard;
 pub mod call;
 
 pub use crate::limits::LIST_PASSED_MAX;
-pub use control::{AdoptedRow, Control};
+pub use control::{AdoptedRow, Control, PulledRow};
 pub use scan::{
     ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledKind, UnsettledPage,
     UnsettledRow, behind, behind_prefix,

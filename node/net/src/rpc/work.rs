@@ -53,8 +53,10 @@ pub(super) fn start<S: NumberedCalls>(
         addressed.check_life()?;
     }
     let held = if sent > 0 { held_for_values } else { node.hold(volume, bytes_held(&call))? };
-    if let VolumeCall::Register(RegisterCall::Accept { accept, .. }) = &mut call {
-        unshare(&mut accept.value);
+    match &mut call {
+        VolumeCall::Register(RegisterCall::Accept { accept, .. }) => unshare(&mut accept.value),
+        VolumeCall::Register(RegisterCall::Pull { row, .. }) => unshare(&mut row.value),
+        _ => {}
     }
     let ends_when_dropped = call.ends_when_dropped();
     let is_for_client = !matches!(call, VolumeCall::Upkeep(_));

@@ -14,8 +14,8 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, BucketId, Life, ShardId, VolumeId};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall, VolumeAnswer, VolumeCall};
 use sherd_core::message::{
-    self, Answer, Control, LeaseAnswer, ListPage, ReaderLeases, RowPage, RowScan, ShardFileHeader, ShardPage,
-    ShardRange, Target, ValueLimit,
+    self, Answer, Control, LeaseAnswer, ListPage, PulledRow, ReaderLeases, RowPage, RowScan, ShardFileHeader,
+    ShardPage, ShardRange, Target, ValueLimit,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::seal::StoredSeals;
@@ -48,6 +48,7 @@ pub(crate) struct ScriptedPeer {
     /// With the ballot.
     pub(crate) prepares: CallScript<Ballot, Answer<Vote>>,
     pub(crate) accepts: CallScript<Accept, Answer<()>>,
+    pub(crate) pulls: CallScript<PulledRow, Answer<()>>,
     /// With which value is wanted.
     pub(crate) reads: CallScript<ValueLimit, Answer<Vote>>,
     pub(crate) inlines: CallScript<Ballot, Bytes>,
@@ -100,6 +101,7 @@ impl ScriptedPeer {
             volumes,
             prepares: Mutex::default(),
             accepts: Mutex::default(),
+            pulls: Mutex::default(),
             reads: Mutex::default(),
             inlines: Mutex::default(),
             shard_reads: Mutex::default(),
@@ -179,6 +181,9 @@ impl Peer for ScriptedPeer {
             }
             Register(RegisterCall::Accept { accept, .. }) => {
                 self.play(&self.accepts, (volume, accept.clone()), || self.volumes.ask(volume, call))
+            }
+            Register(RegisterCall::Pull { row, .. }) => {
+                self.play(&self.pulls, (volume, row.clone()), || self.volumes.ask(volume, call))
             }
             Register(RegisterCall::Read { values, .. }) => {
                 self.play(&self.reads, (volume, *values), || self.volumes.ask(volume, call))

@@ -199,15 +199,32 @@ impl Registers {
     /// Finishes the write that may be under way: what a prepare at a fresh ballot finds is proposed
     /// unchanged, and so is brought to every volume of the set that can be reached. Gives it.
     pub(crate) async fn finish(&self, key: &RegisterKey) -> Result<Option<QuorumRow>, Failure> {
-        self.finish_at(&self.inner.cluster.route(key.clone())).await
+        self.finish_above(key, Ballot::ZERO).await
+    }
+
+    /// As [`Self::finish`], at a ballot above one at or below which a volume refuses all: it would miss what
+    /// is finished.
+    pub(crate) async fn finish_above(
+        &self,
+        key: &RegisterKey,
+        above: Ballot,
+    ) -> Result<Option<QuorumRow>, Failure> {
+        self.finish_route_above(&self.inner.cluster.route(key.clone()), above).await
     }
 
     /// As [`Self::finish`], where the key's route is at hand.
     pub(crate) async fn finish_at(&self, route: &KeyRoute) -> Result<Option<QuorumRow>, Failure> {
+        self.finish_route_above(route, Ballot::ZERO).await
+    }
+
+    async fn finish_route_above(
+        &self,
+        route: &KeyRoute,
+        mut above: Ballot,
+    ) -> Result<Option<QuorumRow>, Failure> {
         self.inner.metrics.register.repairs.inc();
         let hash = self.inner.writers.hashed(route.key()).hash;
         let mut change = RegisterChange::new(self, hash, Instant::now() + self.inner.timeouts.operation);
-        let mut above = Ballot::ZERO;
         loop {
             let round = self.prepare_above(route, above);
             let ready = match change.prepared(round).await? {

@@ -317,6 +317,6 @@ impl Volume {
     }
 }
 
-fn not_recovering() -> Error {
+pub(super) fn not_recovering() -> Error {
     Error::Corrupt { what: "the volume is not recovering".to_owned() }
 }

@@ -7,14 +7,15 @@
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, RegisterKey, ShardId};
+use sherd_core::id::{Ballot, DataId, RegisterKey, ShardId};
 use sherd_core::limits;
-use sherd_core::message::{AdoptedRow, Answer, Target, ValueLimit};
+use sherd_core::message::{AdoptedRow, Answer, PulledRow, Target, ValueLimit};
 use sherd_core::record::Value;
 use sherd_core::register::acceptor::{
     AcceptVerdict, AcceptorState, VoterStatus, judge_accept, judge_drop, judge_epoch, judge_prepare,
     judge_raise, judge_read,
 };
+use sherd_core::register::heal::look::{ShownRow, treat_shown};
 use sherd_core::register::recover::{Adoption, adopt};
 use sherd_core::register::seal::Seals;
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, Row, RowHead, ValueTraits, Vote};
@@ -28,6 +29,7 @@ use crate::lookup::{Lookup, Source};
 use crate::read::view::StoredRow;
 use crate::request::{Completion, Op};
 use crate::state::promises::{asked, key_state};
+use crate::write::control::not_recovering;
 use crate::write::piggyback_queue::hint_bytes;
 use crate::write::plan::{BatchPlan, JudgedPlace, PendingRow};
 use crate::write::volume::Volume;
@@ -85,6 +87,71 @@ fn needs_room(
     !Value::decode(value.head.clone()).is_ok_and(|value| value.makes_way(before.as_ref()))
 }
 
+/// A value that a volume is to store for a row, by an accept or by a pull.
+struct Offer<'a> {
+    ballot: Ballot,
+    value: EncodedValue,
+    traits: ValueTraits,
+    introduces: &'a [DataId],
+    flags: Flags,
+    /// Whether a full volume may refuse it: it names no new data, and was not admitted elsewhere.
+    is_new: bool,
+}
+
+/// Judges a value, and puts it into the batch where it is to be stored.
+fn offer(
+    volume: &mut Volume,
+    plan: &mut BatchPlan,
+    target: &Target,
+    known: &KnownRow,
+    offered: Offer<'_>,
+) -> Result<Result<AcceptVerdict, Refusal>, Error> {
+    let Offer { ballot, value, traits, introduces, flags, is_new } = offered;
+    let row = target.rows().row();
+    let lacks_room = is_new && volume.shared.is_full() && needs_room(plan, row, known, &value, traits);
+    let asked = asked(target, volume.shared.clock.as_ref());
+    let verdict = {
+        let mut promises = volume.shared.promises.lock();
+        let key_state = key_state(&volume.working, target, known.head.as_ref(), promises.of(row));
+        let state = volume.acceptor(promises.restart_bound);
+        let verdict = judge_accept(&state, &key_state, asked, ballot, introduces);
+        if verdict == Ok(AcceptVerdict::Store) && !lacks_room {
+            promises.begin(row, ballot);
+        }
+        verdict
+    };
+    if verdict == Ok(AcceptVerdict::Store) {
+        if lacks_room {
+            return Err(Error::Full);
+        }
+        volume.see_epoch(plan, target);
+        let stored = NewRow { key: &target.key, keys: target.rows(), before: known.before };
+        Volume::store(plan, &stored, ballot, value, (traits, flags));
+    }
+    Ok(verdict)
+}
+
+fn check_value(value: &EncodedValue, payload_max: usize) -> Result<ValueTraits, Error> {
+    let bytes = value.head.len() + value.inline.len();
+    if value.head.len() > limits::VALUE_BYTES_MAX
+        || value.inline.len() > limits::INLINE_BYTES_MAX as usize
+        || bytes > payload_max
+    {
+        return Err(Error::Corrupt { what: "value over its limit".to_owned() });
+    }
+    value.traits().map_err(|error| Error::Corrupt { what: format!("value: {error}") })
+}
+
+/// As [`check_value`], of the value of another volume's row.
+fn check_row(value: &EncodedValue, head: &RowHead, payload_max: usize) -> Result<ValueTraits, Error> {
+    let traits = check_value(value, payload_max)?;
+    if traits.digest == head.digest {
+        Ok(traits)
+    } else {
+        Err(Error::Corrupt { what: "the value of a row is not what its digest says".to_owned() })
+    }
+}
+
 pub(crate) fn op_bytes(op: &Op) -> usize {
     let encoded = |value: &EncodedValue| value.head.len() + value.inline.len();
     let payload = match op {
@@ -94,6 +161,7 @@ pub(crate) fn op_bytes(op: &Op) -> usize {
         Op::PutShard { payload, .. } => payload.iter().map(Bytes::len).sum(),
         Op::HealPut { entry, .. } => entry.len(),
         Op::Adopt { rows, .. } => rows.first().map_or(0, |row| encoded(&row.value)),
+        Op::Pull { row, .. } => encoded(&row.value),
         Op::Control { control, .. } => super::control::control_bytes(control),
         Op::Prepare { .. }
         | Op::Commit { .. }
@@ -136,6 +204,7 @@ impl Volume {
             Op::Asked(asker) => self.cover(plan, &asker),
             Op::Control { control, done } => return self.control(plan, control, done),
             Op::Adopt { rows, done } => return self.adopt(plan, rows, done),
+            Op::Pull { target, row, done } => self.pull(plan, &target, row, done),
             Op::Drop { target, ballot, done } => return self.drop_row(plan, target, ballot, done),
         }
         JudgedPlace::Done
@@ -277,43 +346,25 @@ impl Volume {
         heal: Option<(HealId, Bytes)>,
         done: Completion<Answer<()>>,
     ) {
-        let row = target.rows().row();
         let Accept { ballot, value, introduces, finishes, positions } = accept;
         self.see_positions(&positions);
-        let judged = self.known(plan, &target.key, row, ValueLimit::NOTHING).and_then(|known| {
-            let traits = self.check_value(&value)?;
-            Ok((known, traits))
-        });
+        let judged = self.known(plan, &target.key, target.rows().row(), ValueLimit::NOTHING);
+        let payload_max = self.log.record_payload_max();
+        let judged = judged.and_then(|known| Ok((known, check_value(&value, payload_max)?)));
         let (known, traits) = match judged {
             Ok(judged) => judged,
             Err(error) => return done.complete(Err(error)),
         };
+        let waits = known.is_pending || plan.changes_state;
         let is_new = !finishes && introduces.is_empty();
-        let lacks_room = is_new && self.shared.is_full() && needs_room(plan, row, &known, &value, traits);
-        let asked = asked(target, self.shared.clock.as_ref());
-        let verdict = {
-            let mut promises = self.shared.promises.lock();
-            let key_state = key_state(&self.working, target, known.head.as_ref(), promises.of(row));
-            let state = self.acceptor(promises.restart_bound);
-            let verdict = judge_accept(&state, &key_state, asked, ballot, &introduces);
-            if verdict == Ok(AcceptVerdict::Store) && !lacks_room {
-                promises.begin(row, ballot);
-            }
-            verdict
+        let offered =
+            Offer { ballot, value, traits, introduces: &introduces, flags: Flags::default(), is_new };
+        let verdict = match offer(self, plan, target, &known, offered) {
+            Ok(verdict) => verdict,
+            Err(error) => return done.complete(Err(error)),
         };
-        let mut waits = known.is_pending || plan.changes_state;
-        let result = match verdict {
-            Ok(AcceptVerdict::Store) if lacks_room => return done.complete(Err(Error::Full)),
-            Ok(AcceptVerdict::Store) => {
-                self.see_epoch(plan, target);
-                let accepted = NewRow { key: &target.key, keys: target.rows(), before: known.before };
-                Self::store(plan, &accepted, ballot, value, (traits, Flags::default()));
-                waits = true;
-                Ok(())
-            }
-            Ok(AcceptVerdict::AlreadyStored) => Ok(()),
-            Err(refusal) => Err(refusal),
-        };
+        let mut waits = waits || verdict == Ok(AcceptVerdict::Store);
+        let result = verdict.map(|_| ());
         if let (Some((id, entry)), Ok(())) = (heal, &result)
             && entry.len() <= HEAL_ENTRY_BYTES_MAX
         {
@@ -346,17 +397,6 @@ impl Volume {
         plan.rows.insert(keys.row().clone(), Some(pending));
         let known = KnownRows::Row { keys: keys.clone(), before };
         plan.push(NewRecord::new(subject, flags, [head, inline]).knowing(known));
-    }
-
-    fn check_value(&self, value: &EncodedValue) -> Result<ValueTraits, Error> {
-        let bytes = value.head.len() + value.inline.len();
-        if value.head.len() > limits::VALUE_BYTES_MAX
-            || value.inline.len() > limits::INLINE_BYTES_MAX as usize
-            || bytes > self.log.record_payload_max()
-        {
-            return Err(Error::Corrupt { what: "value over its limit".to_owned() });
-        }
-        value.traits().map_err(|error| Error::Corrupt { what: format!("value: {error}") })
     }
 
     fn put_shard(
@@ -458,16 +498,63 @@ impl Volume {
         JudgedPlace::Done
     }
 
+    /// Takes a row as a late accept that introduces nothing, with the committed flag of its source; of an
+    /// equal row it takes over that flag alone, as from a commit hint. Guards I-22.
+    fn pull(
+        &mut self,
+        plan: &mut BatchPlan,
+        target: &Target,
+        pulled: PulledRow,
+        done: Completion<Answer<()>>,
+    ) {
+        let PulledRow { head, value } = pulled;
+        let judged = self.known(plan, &target.key, target.rows().row(), ValueLimit::NOTHING);
+        let payload_max = self.log.record_payload_max();
+        let judged = judged.and_then(|known| Ok((known, check_row(&value, &head, payload_max)?)));
+        let (known, traits) = match judged {
+            Ok(judged) => judged,
+            Err(error) => return done.complete(Err(error)),
+        };
+        let waits = known.is_pending || plan.changes_state;
+        match treat_shown(known.head.as_ref(), &head) {
+            ShownRow::Pull => {
+                let flags = Flags::default().with(Flags::COMMITTED, head.committed);
+                let offered =
+                    Offer { ballot: head.ballot, value, traits, introduces: &[], flags, is_new: true };
+                match offer(self, plan, target, &known, offered) {
+                    Ok(verdict) => {
+                        let waits = waits || verdict == Ok(AcceptVerdict::Store);
+                        self.answer(plan, waits, done, verdict.map(|_| ()));
+                    }
+                    Err(error) => done.complete(Err(error)),
+                }
+            }
+            ShownRow::LearnCommitted => {
+                let (key, keys) = (target.key.clone(), target.rows().clone());
+                let hint = Hint { key, ballot: head.ballot, is_everywhere: false };
+                plan.push_hints([HintedCommit { hint, keys }]);
+                self.answer(plan, true, done, Ok(()));
+            }
+            ShownRow::Keep => self.answer(plan, waits, done, Ok(())),
+        }
+    }
+
     fn adopt(
         &mut self,
         plan: &mut BatchPlan,
         rows: Vec<AdoptedRow>,
         done: Completion<Answer<()>>,
     ) -> JudgedPlace {
-        let standing = self.working.standing();
-        if matches!(standing, VoterStatus::Lost | VoterStatus::Unconfirmed) {
-            self.answer(plan, false, done, Err(Refusal::Recovering));
-            return JudgedPlace::Done;
+        match self.working.standing() {
+            VoterStatus::Refilling => {}
+            VoterStatus::Voting => {
+                done.complete(Err(not_recovering()));
+                return JudgedPlace::Done;
+            }
+            VoterStatus::Lost | VoterStatus::Unconfirmed => {
+                self.answer(plan, false, done, Err(Refusal::Recovering));
+                return JudgedPlace::Done;
+            }
         }
         let mut hints = Vec::new();
         let mut rows = rows.into_iter();
@@ -481,7 +568,7 @@ impl Volume {
                 let rest = std::iter::once(row).chain(rows).collect();
                 return JudgedPlace::Later(Op::Adopt { rows: rest, done: plan.answer_with_later(done) });
             }
-            if let Err(error) = self.adopt_one(plan, row, standing.votes(), &mut hints) {
+            if let Err(error) = self.adopt_one(plan, row, &mut hints) {
                 done.complete(Err(error));
                 return JudgedPlace::Done;
             }
@@ -496,14 +583,10 @@ impl Volume {
         &mut self,
         plan: &mut BatchPlan,
         adopted: AdoptedRow,
-        votes: bool,
         hints: &mut Vec<HintedCommit>,
     ) -> Result<(), Error> {
         let AdoptedRow { key, head, value, is_missed } = adopted;
-        let traits = self.check_value(&value)?;
-        if traits.digest != head.digest {
-            return Err(Error::Corrupt { what: "adopted value is not what its digest says".to_owned() });
-        }
+        let traits = check_row(&value, &head, self.log.record_payload_max())?;
         let keys = RowKeys::of(&key);
         let row = keys.row();
         let known = self.known(plan, &key, row, ValueLimit::NOTHING)?;
@@ -511,23 +594,12 @@ impl Volume {
         let ballot = head.ballot;
         match adopt(own.as_ref(), &head) {
             Adoption::Take => {
-                // A voter takes a row only as it would take its accept.
-                let may = {
-                    let mut promises = self.shared.promises.lock();
-                    let closed = self.working.floor.max(promises.restart_bound);
-                    let may = !votes || (ballot > closed && ballot >= promises.of(row));
-                    if may {
-                        promises.begin(row, ballot);
-                    }
-                    may
-                };
-                if may {
-                    let adopted = NewRow { key: &key, keys: &keys, before: known.before };
-                    let flags = Flags::default()
-                        .with(Flags::COMMITTED, head.committed)
-                        .with(Flags::MISSED, head.committed && is_missed);
-                    Self::store(plan, &adopted, ballot, value, (traits, flags));
-                }
+                self.shared.promises.lock().begin(row, ballot);
+                let adopted = NewRow { key: &key, keys: &keys, before: known.before };
+                let flags = Flags::default()
+                    .with(Flags::COMMITTED, head.committed)
+                    .with(Flags::MISSED, head.committed && is_missed);
+                Self::store(plan, &adopted, ballot, value, (traits, flags));
             }
             Adoption::LearnCommitted => {
                 hints.push(HintedCommit { hint: Hint { key, ballot, is_everywhere: !is_missed }, keys });

@@ -185,7 +185,7 @@ impl Volume {
 fn refuse(op: Op, error: &Error) {
     match op {
         Op::Prepare { done, .. } | Op::Read { done, .. } => done.complete(Err(error.clone())),
-        Op::Accept { done, .. } | Op::Adopt { done, .. } | Op::Drop { done, .. } => {
+        Op::Accept { done, .. } | Op::Adopt { done, .. } | Op::Pull { done, .. } | Op::Drop { done, .. } => {
             done.complete(Err(error.clone()));
         }
         Op::PutShard { done, .. } | Op::DeleteShard { done, .. } | Op::HealPut { done, .. } => {

@@ -8,8 +8,8 @@ use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, RegisterKey, Timestamp};
 use sherd_core::limits::DATA_FLOOR_BEHIND_MS_MIN;
-use sherd_core::message::{Answer, Control, ValueLimit};
-use sherd_core::register::{Accept, EncodedValue, Prepare};
+use sherd_core::message::{Answer, Control, PulledRow, ValueLimit};
+use sherd_core::register::{Accept, EncodedValue, Prepare, RowHead};
 use sherd_volume::error::Error;
 use sherd_volume::request::{Completion, Op};
 
@@ -134,6 +134,7 @@ impl Script {
             }
             16 => self.raise(volume, notes),
             17 => self.seal(volume, notes),
+            18 => self.pull(volume, ledger, notes),
             _ => self.delete_row(volume, ledger, notes),
         }
     }
@@ -212,6 +213,32 @@ impl Script {
                 positions: Arc::default(),
             });
         }
+    }
+
+    /// A row of a peer, committed there or not.
+    fn pull(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Reply, Note)>) {
+        let (key, (count, ballot)) = (self.key(), self.ballot(volume));
+        let value = value(count, usize::try_from(self.below(9_000)).unwrap());
+        let committed = self.below(2) == 0;
+        let name = ledger.name(&key);
+        if committed {
+            ledger.hinted.insert((name.clone(), ballot));
+        }
+        let digest = value.traits().unwrap().digest;
+        let row = PulledRow { head: RowHead { ballot, digest, committed }, value: value.clone() };
+        let (reply, done) = reply(|answer: &Answer<()>| answer.result.is_ok());
+        volume.volume.submit(Op::Pull { target: target(&key), row, done });
+        notes.push((
+            reply,
+            Box::new(move |ledger, yes| {
+                let fate = ledger.rows.entry(name).or_default();
+                // A newer row stays, and the answer is the same.
+                let is_newer = fate.sure.as_ref().is_some_and(|(sure, _)| *sure > ballot);
+                if !(yes && is_newer) {
+                    fate.note(Some((ballot, value)), yes);
+                }
+            }),
+        ));
     }
 
     fn put_shard(&mut self, volume: &mut Driver, notes: &mut Vec<(Reply, Note)>) {

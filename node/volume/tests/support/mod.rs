@@ -18,7 +18,7 @@ use sherd_core::id::{
     Ballot, BucketId, ChangeId, ClusterId, DataId, Epoch, Life, ObjectKey, PartKey, ProposerId, RegisterKey,
     ShardId, Slot, Timestamp, UploadId, VolumeId,
 };
-use sherd_core::message::{Answer, Control, Target, ValueLimit};
+use sherd_core::message::{Answer, Control, PulledRow, Target, ValueLimit};
 use sherd_core::record::{Attributes, Bucket, BucketPhase, ChangeTry, Changes, Object, State, Upload, Value};
 use sherd_core::register::position::OpeningId;
 use sherd_core::register::recover::Guarantees;
@@ -282,6 +282,12 @@ impl Driver {
         let accept = Accept { ballot, value, introduces, finishes, positions };
         let target = target(key);
         self.ask(|done| Op::Accept { target, accept, heal: None, done })
+    }
+
+    /// Hands over a peer's row.
+    pub(crate) fn pull(&mut self, key: &RegisterKey, row: &PulledRow) -> Result<Answer<()>, Error> {
+        let (target, row) = (target(key), row.clone());
+        self.ask(|done| Op::Pull { target, row, done })
     }
 
     /// Prepares and accepts; the write is acknowledged.

@@ -16,9 +16,9 @@ use sherd_core::id::{
 use sherd_core::limits::{CHANGE_IDS, LEASES_IN_CALL_MAX, PARTS_MAX, SET_VOLUMES_MAX, SLOTS};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall};
 use sherd_core::message::{
-    self, AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, ListedRow, PartsScan, ReadPurpose,
-    ReaderLeases, RowPage, RowScan, ScannedRow, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,
-    Target, UnsettledKind, UnsettledPage, UnsettledRow, ValueLimit,
+    self, AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, ListedRow, PartsScan, PulledRow,
+    ReadPurpose, ReaderLeases, RowPage, RowScan, ScannedRow, SeenShard, ShardFileHeader, ShardPage,
+    ShardRange, ShardScan, Target, UnsettledKind, UnsettledPage, UnsettledRow, ValueLimit,
 };
 use sherd_core::placement;
 use sherd_core::record::{
@@ -199,6 +199,13 @@ fn adopted_row() -> impl Strategy<Value = AdoptedRow> {
     })
 }
 
+fn pulled_row() -> impl Strategy<Value = PulledRow> {
+    (encoded_value(), ballot(), any::<bool>()).prop_map(|(value, ballot, committed)| PulledRow {
+        head: head_of(&value.head, ballot, committed),
+        value,
+    })
+}
+
 fn scanned_row() -> impl Strategy<Value = ScannedRow> {
     let parts = (register_key(), row(), any::<bool>(), any::<bool>());
     parts.prop_map(|(key, row, tombstone, is_missed)| ScannedRow { key, row, tombstone, is_missed })
@@ -332,6 +339,7 @@ pub(super) fn register_request() -> impl Strategy<Value = RegisterCall> {
             .prop_map(|(kind, after, limit)| Request::Unsettled { kind, after, limit }),
         control().prop_map(|control| Request::Control { control }),
         vec(adopted_row(), 0..3).prop_map(|rows| Request::Adopt { rows }),
+        (target(), pulled_row()).prop_map(|(target, row)| Request::Pull { target, row }),
         named().prop_map(|(target, ballot)| Request::DropRow { target, ballot }),
     ]
 }

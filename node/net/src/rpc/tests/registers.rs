@@ -6,9 +6,11 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use sherd_core::id::{Ballot, BucketId, Epoch, ProposerId, Sequence, Timestamp};
-use sherd_core::message::{Control, Error, ListScan, ListedRow, RowScan, UnsettledKind, ValueLimit};
+use sherd_core::message::{
+    Control, Error, ListScan, ListedRow, PulledRow, RowScan, UnsettledKind, ValueLimit,
+};
 use sherd_core::record::{Changes, State, Value};
-use sherd_core::register::{Accept, CommitHint, EncodedValue, Prepare, Refusal};
+use sherd_core::register::{Accept, CommitHint, EncodedValue, Prepare, Refusal, RowHead};
 
 use super::{Pair, key, reason, target};
 use sherd_store::peer::{Peer, RegisterPeer, UpkeepPeer};
@@ -61,6 +63,27 @@ async fn a_row_is_prepared_accepted_read_committed_and_listed_over_the_wire() {
         }
     };
     tokio::time::timeout(sherd_store::testing::DEADLINE, committed).await.expect("committed in time");
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_is_pulled_over_the_wire_with_its_flag_and_refused_as_its_accept_would_be() {
+    let pair = Pair::new().await;
+    let (peer, volume, target) = (&pair.peer, pair.volume, target("a"));
+    let (value, ballot) = (tombstone(), ballot(0));
+    let head = RowHead { ballot, digest: Value::digest(&value.head), committed: true };
+    let row = PulledRow { head, value };
+    let answer = peer.pull(volume, &target, &row).await.expect("it answers");
+    assert!(answer.from.votes);
+    assert_eq!(answer.result, Ok(()));
+    let read = peer.read(volume, &target, ValueLimit::NOTHING).await.expect("it answers");
+    assert_eq!(read.result.expect("a vote").row.expect("a row").head, head);
+    let record = Control::RecordEpoch { slot: target.slot, epoch: Epoch(2) };
+    peer.control(volume, record).await.expect("it answers").result.expect("recorded");
+    let later = Ballot { proposer: ProposerId(6), ..ballot };
+    let stale = PulledRow { head: RowHead { ballot: later, ..head }, ..row };
+    let refused = peer.pull(volume, &target, &stale).await.expect("it answers").result;
+    assert_eq!(refused, Err(Refusal::StaleEpoch { epoch: Epoch(2) }));
     pair.close().await;
 }
 

@@ -52,6 +52,9 @@ impl LocalPeer {
                 self.on_log(volume, length, |done| Op::Control { control, done })
             }
             RegisterCall::Adopt { rows } => self.on_log(volume, length, |done| Op::Adopt { rows, done }),
+            RegisterCall::Pull { target, row } => {
+                self.on_log(volume, length, |done| Op::Pull { target, row, done })
+            }
             RegisterCall::DropRow { target, ballot } => {
                 self.on_log(volume, length, |done| Op::Drop { target, ballot, done })
             }

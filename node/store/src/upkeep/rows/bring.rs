@@ -1,7 +1,9 @@
-//! The committed row of a key brought to every volume of its set.
+//! The committed row of a key brought to every volume of its set: pulled by those that lack it, and written
+//! again at a fresh ballot where that is refused, or where the row is not committed.
 
 use sherd_core::id::{RegisterKey, VolumeId};
 
+use super::pull::pull_committed;
 use super::{Rows, tell_committed, whole_rows_of};
 use crate::register::Failure;
 use crate::upkeep::deps::Deps;
@@ -44,15 +46,19 @@ pub(crate) async fn heal_row(deps: &Deps, key: &RegisterKey) -> HealOutcome {
     // Rot may be in bytes that no vote needs: here every row is read whole.
     let mut rows = whole_rows_of(deps, key).await;
     if let Some(full) = behind_for_room(deps, key, &rows) {
-        let all_said = rows.silent.is_empty() && rows.sealed.is_empty();
-        let obstacle = if all_said { Obstacle::Room(full) } else { Obstacle::Damage };
-        let reason = "volumes of the set are full".to_owned();
-        return HealOutcome::Later { spare: Spare(1), reason, obstacle };
+        return wait_for_room(&rows, full, "volumes of the set are full");
+    }
+    let pulled = pull_committed(deps, key, &rows).await;
+    if let Some(reason) = pulled.obstacle() {
+        return wait_for_room(&rows, pulled.full, reason);
+    }
+    if pulled.taken_count > 0 {
+        rows = whole_rows_of(deps, key).await;
     }
     let quorums = deps.cluster.set_of(key).quorums();
     let is_undecided = rows.held.len() >= quorums.accept() && !rows.are_settled(quorums);
     if !rows.are_same() || is_undecided {
-        match deps.registers.finish(key).await {
+        match deps.registers.finish_above(key, pulled.bound_to_pass(deps.now())).await {
             Ok(_) => {}
             Err(Failure::Sealed) => return sealed(deps, key),
             Err(failure) => return HealOutcome::later(1, failure),
@@ -72,6 +78,12 @@ pub(crate) async fn heal_row(deps: &Deps, key: &RegisterKey) -> HealOutcome {
         let obstacle = if rows.late.is_empty() { Obstacle::Absence } else { Obstacle::Damage };
         HealOutcome::Later { spare: Spare(1), reason, obstacle }
     }
+}
+
+fn wait_for_room(rows: &Rows, full: Vec<VolumeId>, reason: &str) -> HealOutcome {
+    let all_said = rows.silent.is_empty() && rows.sealed.is_empty();
+    let obstacle = if all_said && !full.is_empty() { Obstacle::Room(full) } else { Obstacle::Damage };
+    HealOutcome::Later { spare: Spare(1), reason: reason.to_owned(), obstacle }
 }
 
 /// The volumes that lack the committed row of a key, where all of them are full. To write it again would make

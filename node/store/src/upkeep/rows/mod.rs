@@ -3,6 +3,7 @@
 
 pub(crate) mod bring;
 pub(crate) mod missed;
+mod pull;
 pub(crate) mod settle;
 
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};

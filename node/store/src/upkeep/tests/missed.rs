@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
+
 use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
 use sherd_core::message::{Error, UnsettledKind};
 use sherd_core::register::{CommitHint, Positions};
 
-use super::{DEADLINE, Directories, Node, accept_on, body, tombstone};
+use super::{DEADLINE, Directories, Node, accept_on, body};
 use crate::peer::VolumeRoute;
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
@@ -117,38 +119,33 @@ async fn a_volume_that_takes_no_row_is_tried_with_one_key_a_look_and_each_key_ha
     node.create_bucket().await;
     let (registers, route) = missed_rows(&node, &["a", "b", "c"]).await;
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
-    let (refusing, asked_count) = (route[0].volume, Arc::new(AtomicUsize::new(0)));
-    let asked = Arc::clone(&asked_count);
-    says(&script.accepts, move |volume, accept| {
-        // The rows are tombstones; an object is written beside them, and may not be committed yet.
-        if volume != refusing || accept.value.head != tombstone().encode() {
-            return Fate::Through;
-        }
-        asked.fetch_add(1, Ordering::Relaxed);
+    let (refusing, asked) = (route[0].volume, Arc::new(Mutex::new(Vec::new())));
+    let asked_ballots = Arc::clone(&asked);
+    says(&script.pulls, move |volume, row| {
+        assert_eq!(volume, refusing, "the others have it");
+        asked_ballots.lock().push(row.head.ballot);
         Fate::Instead(Err(Error::Busy))
     });
+    says(&script.accepts, |_, _| panic!("nothing is written again for a volume that is busy"));
     let listing = route[1].volume;
     gateway.workers.settler.settle_volume(listing, &mut RowsAhead::default()).await;
-    assert_eq!(asked_count.load(Ordering::Relaxed), 0, "what is committed holds up no row that is not");
+    assert!(asked.lock().is_empty(), "what is committed holds up no row that is not");
     let mut missed = MissedRows::default();
     let mut asked_after = Vec::new();
     for _ in 0..3 {
         gateway.workers.missed.bring_missed_of(listing, &mut missed).await;
         // The next look is not due.
         gateway.workers.missed.bring_missed_of(listing, &mut missed).await;
-        asked_after.push(asked_count.load(Ordering::Relaxed));
+        asked_after.push(asked.lock().len());
         gateway.clock.pass_us(LONG_US);
     }
     assert_eq!(asked_after, [1, 2, 3], "a look ends with the first row that is refused");
     for register in &registers {
-        let rows = rows_of(&node.workers.deps, register).await;
-        assert!(
-            rows.held.iter().all(|(_, ballot, _)| ballot.proposer != super::WRITER),
-            "{register:?} was tried"
-        );
+        let (_, ballot, _) = rows_of(&node.workers.deps, register).await.held[0];
+        assert!(asked.lock().contains(&ballot), "{register:?} was tried");
     }
 
-    says(&script.accepts, |_, _| Fate::Through);
+    says(&script.pulls, |_, _| Fate::Through);
     let all_are_brought = async || {
         gateway.clock.pass_us(LONG_US);
         gateway.workers.missed.bring_missed_of(listing, &mut missed).await;
@@ -161,6 +158,56 @@ async fn a_volume_that_takes_no_row_is_tried_with_one_key_a_look_and_each_key_ha
     };
     until(&node, "each is brought", all_are_brought).await;
     until(&node, "no volume remembers them", async || missed_on(&route[1]).await.is_empty()).await;
+    drop((gateway, script));
+    node.close().await;
+}
+
+/// The volumes that have a row keep it at its ballot: none is behind again for the time of a write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_volume_missed_is_pulled_at_its_own_ballot() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (registers, route) = missed_rows(&node, &["a", "b"]).await;
+    let ballots = async || {
+        let mut found = Vec::new();
+        for register in &registers {
+            found.extend(
+                rows_of(&node.workers.deps, register).await.held.into_iter().map(|(_, held, _)| held),
+            );
+        }
+        found
+    };
+    let before = ballots().await;
+    assert_eq!(before.len(), 2 * 3);
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    says(&script.prepares, |_, _| panic!("no ballot is spent"));
+    gateway.workers.missed.bring_missed_of(route[1].volume, &mut MissedRows::default()).await;
+    for register in &registers {
+        assert!(is_everywhere(&node, register).await, "{register:?}");
+    }
+    let after = ballots().await;
+    assert!(after.len() == 2 * 4 && after.iter().all(|ballot| before.contains(ballot)), "{after:?}");
+    drop((gateway, script));
+    node.close().await;
+}
+
+/// A node of before does not know the call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_volume_cannot_pull_is_written_again() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (registers, route) = missed_rows(&node, &["a"]).await;
+    let (_, before, _) = rows_of(&node.workers.deps, &registers[0]).await.held[0];
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    says(&script.pulls, |_, _| {
+        Fate::Instead(Err(Error::Unreachable { reason: "the call is not known".to_owned() }))
+    });
+    gateway.workers.missed.bring_missed_of(route[1].volume, &mut MissedRows::default()).await;
+    let rows = rows_of(&node.workers.deps, &registers[0]).await;
+    assert!(rows.are_same() && rows.held.len() == 4);
+    assert!(rows.held.iter().all(|(_, ballot, _)| *ballot > before), "{rows:?}");
     drop((gateway, script));
     node.close().await;
 }

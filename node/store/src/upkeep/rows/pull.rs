@@ -1,0 +1,134 @@
+//! The committed row of a key, as one volume holds it, taken by those of its set that lack it: each judges it
+//! as a late accept, and no ballot is spent on it. Guards I-22.
+
+use bytes::Bytes;
+use futures::future::join_all;
+
+use sherd_core::id::{Ballot, RegisterKey, Timestamp, VolumeId};
+use sherd_core::limits::FOLLOW_BOUND_MS_MAX;
+use sherd_core::message::{self, PulledRow};
+use sherd_core::record::Value;
+use sherd_core::register::{EncodedValue, Refusal};
+
+use super::Rows;
+use crate::peer::VolumeRoute;
+use crate::upkeep::deps::Deps;
+use crate::upkeep::limits::ROW_PATIENCE;
+use crate::upkeep::pages::{ask, read_whole};
+
+/// The answers of the volumes that lack a row. One that does not know the call says nothing here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct PullOutcome {
+    /// Volumes that hold the row now, or a later one.
+    pub(super) taken_count: usize,
+    /// Volumes without room for it.
+    pub(super) full: Vec<VolumeId>,
+    has_busy: bool,
+    /// The highest bound at or below which a volume refused the row.
+    refused_below: Option<Ballot>,
+}
+
+impl PullOutcome {
+    /// Why the row is not written again at a fresh ballot: a volume that lacks it takes it later, as it is.
+    pub(super) fn obstacle(&self) -> Option<&'static str> {
+        if self.has_busy {
+            Some("a volume that lacks the row is busy")
+        } else if !self.full.is_empty() {
+            Some("volumes of the set are full")
+        } else {
+            None
+        }
+    }
+
+    /// The bound that a write has to pass, so that a volume which refused the row does not miss that, too:
+    /// none that is further ahead of the clock than proposers follow.
+    pub(super) fn bound_to_pass(&self, now: Timestamp) -> Ballot {
+        let latest = now.plus_ms(FOLLOW_BOUND_MS_MAX);
+        self.refused_below.filter(|bound| bound.time <= latest).unwrap_or(Ballot::ZERO)
+    }
+}
+
+/// Lets the volumes that answered and lack the newest row pull it, where that is committed and whole.
+pub(super) async fn pull_committed(deps: &Deps, key: &RegisterKey, rows: &Rows) -> PullOutcome {
+    let set = deps.cluster.set_of(key);
+    let route_of = |volume| set.place_of(volume).map(|place| &set.routes[place]);
+    let Some((holder, newest, _)) =
+        rows.held.iter().max_by_key(|(_, ballot, committed)| (*ballot, *committed))
+    else {
+        return PullOutcome::default();
+    };
+    let older = rows.held.iter().filter(|(_, ballot, _)| ballot < newest).map(|(volume, ..)| *volume);
+    let behind: Vec<&VolumeRoute> = older.chain(rows.without.iter().copied()).filter_map(route_of).collect();
+    if behind.is_empty() || !rows.is_committed(*newest, set.quorums()) {
+        return PullOutcome::default();
+    }
+    let Some(source) = route_of(*holder) else { return PullOutcome::default() };
+    let Some(row) = read_row(deps, source, key, *newest).await else { return PullOutcome::default() };
+    let target = deps.cluster.target(key.clone());
+    let pulls = behind.iter().map(|route| ask(route.peer.pull(route.volume, &target, &row), ROW_PATIENCE));
+    let mut outcome = PullOutcome::default();
+    for (route, answer) in behind.iter().zip(join_all(pulls).await) {
+        match answer.map(|answer| answer.result) {
+            Ok(Ok(())) => outcome.taken_count += 1,
+            Ok(Err(refusal)) => {
+                tracing::debug!(?key, volume = %route.volume, %refusal, "a volume does not take a row");
+                if let Refusal::Below { bound } = refusal {
+                    outcome.refused_below = outcome.refused_below.max(Some(bound));
+                }
+            }
+            Err(message::Error::Busy) => outcome.has_busy = true,
+            Err(message::Error::Full) => outcome.full.push(route.volume),
+            Err(error) => {
+                tracing::debug!(?key, volume = %route.volume, %error, "a volume does not take a row");
+            }
+        }
+    }
+    outcome
+}
+
+/// The committed row of a ballot as a volume holds it, with its inline bytes; `None` where it cannot be read,
+/// or is another one by now.
+async fn read_row(deps: &Deps, source: &VolumeRoute, key: &RegisterKey, ballot: Ballot) -> Option<PulledRow> {
+    let target = deps.cluster.target(key.clone());
+    let answer = read_whole(source, &target, ROW_PATIENCE).await.ok()?;
+    let row = answer.result.ok()?.row.filter(|row| row.head.ballot == ballot)?;
+    let encoded = row.value?;
+    let value = Value::decode(encoded.clone()).ok()?;
+    let inline = if value.state.has_inline() {
+        ask(source.peer.inline(source.volume, &target, ballot), ROW_PATIENCE).await.ok()?
+    } else {
+        Bytes::new()
+    };
+    let mut head = row.head;
+    // A volumes accepted it, which its holder may not know.
+    head.committed = true;
+    Some(PulledRow { head, value: EncodedValue::decoded(encoded, &value, inline) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use sherd_core::id::ProposerId;
+
+    #[test]
+    fn a_write_passes_the_bound_of_a_volume_that_refused_the_row_unless_its_clock_is_wrong() {
+        let now = Timestamp::from_ms(1_000_000);
+        let bound = |time| Ballot { time, proposer: ProposerId(1) };
+        let passes =
+            |refused_below| PullOutcome { refused_below, ..PullOutcome::default() }.bound_to_pass(now);
+        assert_eq!(passes(None), Ballot::ZERO);
+        let latest = now.plus_ms(FOLLOW_BOUND_MS_MAX);
+        assert_eq!(passes(Some(bound(latest))), bound(latest));
+        assert_eq!(passes(Some(bound(latest.plus_ms(1)))), Ballot::ZERO);
+    }
+
+    #[test]
+    fn a_row_is_not_written_again_for_volumes_that_are_full_or_busy() {
+        let outcome =
+            |full: Vec<VolumeId>, has_busy| PullOutcome { full, has_busy, ..PullOutcome::default() };
+        assert!(outcome(Vec::new(), true).obstacle().is_some());
+        assert!(outcome(vec![VolumeId([1; 16])], false).obstacle().is_some());
+        assert!(outcome(Vec::new(), false).obstacle().is_none());
+    }
+}
