@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::credentials::source::Account;
 use crate::document::refusal_of;
 use crate::error::{EndpointError, Error, ExchangeFailure, Refusal};
-use crate::limits::{CLEANUP_TIMEOUT, DOCUMENT_BYTES_MAX, PAUSE_MAX, PAUSE_MIN};
+use crate::limits::{CLEANUP_TIMEOUT, CORRECTIONS_MAX, DOCUMENT_BYTES_MAX, PAUSE_MAX, PAUSE_MIN, SKEW_MIN};
 use crate::payload::{Meter, Payload, SourceFault};
 use crate::transport::{Transport, causes, within_progress};
 
@@ -215,9 +215,15 @@ impl Client {
         loop {
             let answer = self.send(call).await?;
             let failure = match read_document(answer).await {
-                Ok(Some(body)) => match refusal_of(StatusCode::INTERNAL_SERVER_ERROR, &body) {
-                    Some(refusal) => ExchangeFailure::Busy(Box::new(refusal)),
+                Ok(Some(body)) => match refusal_of(StatusCode::OK, &body) {
                     None => return Ok(body),
+                    Some(refusal) if is_worth_another_attempt(&refusal) => {
+                        ExchangeFailure::Busy(Box::new(refusal))
+                    }
+                    Some(refusal) => {
+                        let refusal = Box::new(refusal);
+                        return Err(Error::Refused { resource: self.resource(call), refusal });
+                    }
                 },
                 Ok(None) => {
                     return Err(Error::Malformed { resource: self.resource(call), what: "it is too long" });
@@ -234,7 +240,7 @@ impl Client {
 
     async fn attempt_all(&self, call: &Call) -> Result<Answer, Error> {
         let invocation = invocation_id();
-        let (mut attempt, mut corrected) = (1, false);
+        let (mut attempt, mut corrections) = (1, 0);
         loop {
             let fault = SourceFault::default();
             call.meter.restart();
@@ -242,7 +248,7 @@ impl Client {
             let exchanged = self.shared.transport.exchange(request, &call.meter).await;
             let verdict = match exchanged {
                 Ok(answer) if answer.status().is_success() => Verdict::Success(answer),
-                Ok(answer) => self.judge(call, answer, corrected).await,
+                Ok(answer) => self.judge(call, answer, corrections).await,
                 Err(failure) => match fault.take() {
                     Some(error) => return Err(error),
                     None => Verdict::Again(failure, None),
@@ -253,12 +259,16 @@ impl Client {
                 Verdict::Refused(refusal) => {
                     return Err(Error::Refused { resource: self.resource(call), refusal: Box::new(refusal) });
                 }
-                Verdict::Corrected => corrected = true,
+                Verdict::Corrected => corrections += 1,
                 Verdict::Again(failure, _) if attempt >= self.shared.attempts => {
                     return Err(self.no_answer(call, failure));
                 }
                 Verdict::Again(_, asked) => {
-                    self.pause(attempt, asked).await;
+                    if call.is_cleanup {
+                        tokio::time::sleep(pause_time(attempt, asked)).await;
+                    } else {
+                        self.pause(attempt, asked).await;
+                    }
                     attempt += 1;
                 }
             }
@@ -268,8 +278,12 @@ impl Client {
     /// Waits before another attempt: as long as the service asked, or half of what doubles with each attempt
     /// and a random share of the other half.
     pub(crate) async fn pause(&self, attempt: u32, asked: Option<Duration>) {
-        let pause = asked.map_or_else(|| jittered(attempt, random_u64()), |asked| asked.min(PAUSE_MAX));
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            // The attempt behind a pause that was cut short is refused.
+            biased;
+            () = self.shared.cancelled.cancelled() => {}
+            () = tokio::time::sleep(pause_time(attempt, asked)) => {}
+        }
     }
 
     /// Attempts that a call has.
@@ -337,7 +351,7 @@ impl Client {
     }
 
     /// Judges an answer without success.
-    async fn judge(&self, call: &Call, answer: Answer, corrected: bool) -> Verdict {
+    async fn judge(&self, call: &Call, answer: Answer, corrections: u32) -> Verdict {
         let status = answer.status();
         let header =
             |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -349,7 +363,7 @@ impl Client {
         };
         let mut refusal = refusal_of(status, &body).unwrap_or_else(|| of_status(status));
         refusal.request_id = request_id.unwrap_or_default();
-        if !corrected && self.correct(call, &refusal, region, date) {
+        if corrections < CORRECTIONS_MAX && self.correct(call, &refusal, region, date) {
             return Verdict::Corrected;
         }
         if is_worth_another_attempt(&refusal) {
@@ -361,23 +375,23 @@ impl Client {
 
     /// Takes the region or the time from an answer that complains of ours.
     fn correct(&self, call: &Call, refusal: &Refusal, region: Option<String>, date: Option<String>) -> bool {
-        match (refusal.code.as_str(), region, date, &call.bucket) {
-            ("RequestTimeTooSkewed", _, Some(date), _) => {
-                let Ok(theirs) = httpdate::parse_http_date(&date) else { return false };
-                let ours = SystemTime::now();
-                let ahead = theirs.duration_since(ours).map_or_else(
-                    |behind| -i64::try_from(behind.duration().as_millis()).unwrap_or(0),
-                    |ahead| i64::try_from(ahead.as_millis()).unwrap_or(0),
-                );
-                self.shared.ahead_ms.store(ahead, Ordering::Relaxed);
-                true
-            }
-            (_, Some(region), _, Some(bucket)) if region != self.region(call) => {
-                self.shared.regions.lock().insert(bucket.clone(), region);
-                matches!(refusal.status, 301 | 307 | 400 | 403)
-            }
-            _ => false,
+        if let (Some(region), Some(bucket)) = (region, &call.bucket)
+            && region != self.region(call)
+        {
+            self.shared.regions.lock().insert(bucket.clone(), region);
+            return matches!(refusal.status, 301 | 307 | 400 | 403);
         }
+        // The answer to a HEAD has no code.
+        let may_be_skewed =
+            refusal.code == "RequestTimeTooSkewed" || (call.method == Method::HEAD && refusal.status == 403);
+        let theirs = date.and_then(|date| httpdate::parse_http_date(&date).ok());
+        let Some(theirs) = theirs.filter(|_| may_be_skewed) else { return false };
+        let ahead = theirs.duration_since(SystemTime::now()).map_or_else(
+            |behind| -i64::try_from(behind.duration().as_millis()).unwrap_or(0),
+            |ahead| i64::try_from(ahead.as_millis()).unwrap_or(0),
+        );
+        let before = self.shared.ahead_ms.swap(ahead, Ordering::Relaxed);
+        Duration::from_millis(before.abs_diff(ahead)) > SKEW_MIN
     }
 
     /// Signs a GET or PUT of an object in its query, valid for `seconds`.
@@ -414,10 +428,20 @@ async fn read_document(answer: Answer) -> Result<Option<Bytes>, ExchangeFailure>
     Ok(Some(read.freeze()))
 }
 
+/// Codes of what passes, with whichever status they come: an answer that began as a success may end in one.
+const PASSING: [&str; 7] = [
+    "SlowDown",
+    "InternalError",
+    "ServiceUnavailable",
+    "RequestTimeout",
+    "OperationAborted",
+    "Throttling",
+    "ThrottlingException",
+];
+
 /// Whether the service could not serve a request that it may serve later.
 fn is_worth_another_attempt(refusal: &Refusal) -> bool {
-    let codes = ["SlowDown", "RequestTimeout", "OperationAborted", "Throttling", "ThrottlingException"];
-    matches!(refusal.status, 429 | 500 | 502 | 503 | 504) || codes.contains(&refusal.code.as_str())
+    matches!(refusal.status, 408 | 429 | 500 | 502 | 503 | 504) || PASSING.contains(&refusal.code.as_str())
 }
 
 /// A refusal without a body, as HEAD has it.
@@ -431,6 +455,10 @@ fn of_status(status: StatusCode) -> Refusal {
     };
     let code = code.replace(' ', "");
     Refusal { status: status.as_u16(), code, message: String::new(), request_id: String::new() }
+}
+
+fn pause_time(attempt: u32, asked: Option<Duration>) -> Duration {
+    asked.map_or_else(|| jittered(attempt, random_u64()), |asked| asked.min(PAUSE_MAX))
 }
 
 /// Equal jitter: half of a pause that doubles, and a random share of the other half.
@@ -494,6 +522,9 @@ mod tests {
             (429, "TooManyRequests", true),
             (400, "RequestTimeout", true),
             (501, "NotImplemented", false),
+            (408, "RequestTimeout", true),
+            (200, "InternalError", true),
+            (200, "AccessDenied", false),
             (400, "BadDigest", false),
             (403, "AccessDenied", false),
             (404, "NoSuchKey", false),

@@ -247,10 +247,22 @@ pub(crate) fn delete_body<'a>(keys: impl Iterator<Item = &'a str>) -> Bytes {
     branch("Delete", &(objects + "<Quiet>true</Quiet>")).into()
 }
 
+/// A part in the body of CompleteMultipartUpload.
+#[derive(Debug)]
+pub(crate) struct CompletePart<'a> {
+    pub(crate) number: u64,
+    pub(crate) etag: &'a str,
+    /// Algorithm and value.
+    pub(crate) checksum: Option<(&'static str, String)>,
+}
+
 /// Writes the body of CompleteMultipartUpload.
-pub(crate) fn complete_body<'a>(parts: impl Iterator<Item = (u64, &'a str)>) -> Bytes {
-    let part = |(number, etag): (u64, &str)| {
-        branch("Part", &(leaf("PartNumber", &number.to_string()) + &leaf("ETag", etag)))
+pub(crate) fn complete_body<'a>(parts: impl Iterator<Item = CompletePart<'a>>) -> Bytes {
+    let part = |part: CompletePart<'_>| {
+        let CompletePart { number, etag, checksum } = part;
+        let checksum = checksum.map(|(name, value)| leaf(&format!("Checksum{name}"), &value));
+        let inside = leaf("PartNumber", &number.to_string()) + &leaf("ETag", etag);
+        branch("Part", &(inside + &checksum.unwrap_or_default()))
     };
     branch("CompleteMultipartUpload", &parts.map(part).collect::<String>()).into()
 }
@@ -310,6 +322,11 @@ mod tests {
 
     #[test]
     fn what_is_written_is_escaped() {
+        let part =
+            CompletePart { number: 7, etag: "\"e\"", checksum: Some(("CRC64NVME", "AA==".to_owned())) };
+        let expected = "<CompleteMultipartUpload><Part><PartNumber>7</PartNumber><ETag>&quot;e&quot;</ETag>\
+                        <ChecksumCRC64NVME>AA==</ChecksumCRC64NVME></Part></CompleteMultipartUpload>";
+        assert_eq!(complete_body([part].into_iter()), expected, "MinIO refuses parts without theirs");
         let body = delete_body(["a&b", "\r"].into_iter());
         let expected = "<Delete><Object><Key>a&amp;b</Key></Object><Object><Key>&#13;</Key></Object>\
                         <Quiet>true</Quiet></Delete>";

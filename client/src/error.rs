@@ -46,8 +46,8 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// A file changed or shrank between the beginning and the end of its upload.
-    #[error("{} changed while it was read; nothing was stored, copy it again", path.display())]
+    /// A file changed or shrank between the beginning and the end of its upload, or before it was removed.
+    #[error("{} changed while it was read; copy it again", path.display())]
     SourceChanged {
         /// The file.
         path: PathBuf,
@@ -180,6 +180,12 @@ pub enum NameFault {
     /// Source and target are one object, or one lies below the other.
     #[error("source and target overlap; a copy would go on for ever, and a move remove what it made")]
     Overlap,
+    /// Another source of the same command has the same name at the target.
+    #[error("another source of this command has the same name at the target; copy them one by one")]
+    Twice,
+    /// The file lies outside of the folder, where a link in it leads.
+    #[error("it lies behind a link of the folder, and is not removed")]
+    BehindLink,
     /// Links lead around in a circle.
     #[error("this link leads back to a folder above it")]
     Loop,

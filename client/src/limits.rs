@@ -42,6 +42,14 @@ pub const ATTEMPTS_MAX: u32 = 100;
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause before another attempt, also when the service asks for more.
 pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(20);
+/// Corrections that one call takes from answers: one of the region and one of the clock.
+pub(crate) const CORRECTIONS_MAX: u32 = 2;
+/// A difference of clocks that may be why a request was refused: services allow 15 minutes.
+pub(crate) const SKEW_MIN: Duration = Duration::from_mins(5);
+/// Time that a journal or temporary file may still be locked by a process that was killed.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time between two attempts to take such a lock.
+pub(crate) const LOCK_EVERY: Duration = Duration::from_millis(20);
 /// Time to connect, TLS excluded.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time in which a request or an answer moves no byte, after which the attempt counts as broken.
@@ -60,6 +68,8 @@ pub(crate) const DELETE_KEYS_MAX: usize = 1_000;
 pub(crate) const DELETES_IN_FLIGHT_MAX: usize = 4;
 /// Entries that a listing reads ahead: two pages.
 pub(crate) const ENTRIES_AHEAD_MAX: usize = 2_000;
+/// Names to be removed that a sync holds in memory: of 100 bytes each, 1 MiB.
+pub(crate) const DOOMED_IN_MEMORY_MAX: usize = 10_000;
 /// Jobs that are planned ahead of the workers.
 pub(crate) const JOBS_AHEAD_MAX: usize = 1_024;
 /// Events that wait for their reader.

@@ -225,8 +225,8 @@ pub(crate) struct SyncArgs {
     pub(crate) source: OsString,
     /// Folder or address that is copied to
     pub(crate) target: OsString,
-    /// Remove from the target what the source does not have. Nothing is removed while the source is empty,
-    /// nor behind a part of it that cannot be read
+    /// Remove from the target what the source does not have, at the end. Nothing is removed if the source is
+    /// empty, a side cannot be read to its end, or a copy failed
     #[arg(long)]
     pub(crate) delete: bool,
     /// Say what would be done, deletes among it, and do nothing

@@ -19,8 +19,12 @@ pub(crate) enum Exit {
     Denied,
     /// No answer.
     Silent,
-    /// Interrupted.
+    /// Interrupted by SIGINT.
     Interrupted,
+    /// The reader of standard output went away.
+    Unread,
+    /// Ended by SIGTERM.
+    Terminated,
 }
 
 /// The codes as `--help` lists them.
@@ -32,7 +36,9 @@ Exit codes:
   3    the bucket, object or file is not there
   4    access denied, or no credentials
   5    the endpoint does not answer
-  130  interrupted; what was under way is cleaned up";
+  130  interrupted; what was under way is cleaned up. A second interrupt ends at once
+  141  the reader of the output went away; likewise
+  143  terminated; likewise";
 
 impl Exit {
     /// The end of a command whose only object failed so.
@@ -63,6 +69,8 @@ impl Exit {
             Self::Denied => 4,
             Self::Silent => 5,
             Self::Interrupted => 130,
+            Self::Unread => 141,
+            Self::Terminated => 143,
         }
     }
 }

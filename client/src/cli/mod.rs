@@ -7,5 +7,6 @@ pub(crate) mod session;
 pub(crate) mod output;
 pub(crate) mod remotes;
 pub(crate) mod arguments;
+pub(crate) mod stop;
 pub(crate) mod address;
 pub(crate) mod exit;

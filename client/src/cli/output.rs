@@ -10,12 +10,15 @@ use std::time::{Duration, Instant, SystemTime};
 use bytesize::ByteSize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use super::exit::Exit;
+use super::stop::Stop;
 use crate::error::Error;
 use crate::limits::PROGRESS_EVERY;
 use crate::transfer::progress::{Counters, Event};
+
+/// The name of standard output in errors.
+pub(crate) const STANDARD_OUTPUT: &str = "standard output";
 
 /// Where a command prints. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -32,15 +35,15 @@ struct OutputShared {
     is_line_open: AtomicBool,
     /// The exit code of the first failure; zero without one.
     first_failure: AtomicU8,
-    /// Ended when the output has no reader any more.
-    cancelled: CancellationToken,
+    /// Ends the command when the output has no reader any more.
+    stop: Stop,
 }
 
 impl Output {
-    pub(crate) fn new(is_json: bool, is_quiet: bool, cancelled: CancellationToken) -> Self {
+    pub(crate) fn new(is_json: bool, is_quiet: bool, stop: Stop) -> Self {
         let has_progress = !is_json && !is_quiet && std::io::stderr().is_terminal();
         let (is_line_open, first_failure) = (AtomicBool::new(false), AtomicU8::new(0));
-        let shared = OutputShared { is_json, is_quiet, has_progress, is_line_open, first_failure, cancelled };
+        let shared = OutputShared { is_json, is_quiet, has_progress, is_line_open, first_failure, stop };
         Self { shared: Arc::new(shared) }
     }
 
@@ -50,7 +53,7 @@ impl Output {
         self.close_line();
         let mut out = std::io::stdout().lock();
         if writeln!(out, "{line}").is_err() {
-            self.shared.cancelled.cancel();
+            self.shared.stop.because(Exit::Unread);
         }
     }
 
@@ -61,8 +64,22 @@ impl Output {
         }
     }
 
-    /// Prints a failure. The first one gives a command about one object its exit code.
+    /// Ends the command if standard output has no reader any more, and returns whether that is the error.
+    pub(crate) fn is_unread(&self, error: &Error) -> bool {
+        let is_unread = matches!(error, Error::File { source, path, .. }
+            if source.kind() == std::io::ErrorKind::BrokenPipe && path.as_os_str() == STANDARD_OUTPUT);
+        if is_unread {
+            self.shared.stop.because(Exit::Unread);
+        }
+        is_unread
+    }
+
+    /// Prints a failure. The first one gives a command about one object its exit code. Work that was
+    /// cancelled has no line: there may be thousands, and the exit code says it.
     pub(crate) fn failure(&self, verb: &str, source: &str, error: &Error) {
+        if matches!(error, Error::Cancelled) {
+            return;
+        }
         let code = Exit::of(error).code();
         let first = &self.shared.first_failure;
         let _kept = first.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
@@ -83,6 +100,11 @@ impl Output {
             if source.is_empty() || text.contains(source) { String::new() } else { format!("{source}: ") };
         let verb = if verb.is_empty() { String::new() } else { format!("{verb} ") };
         let _nobody_reads = writeln!(std::io::stderr().lock(), "sherd: {verb}{source}{text}");
+    }
+
+    /// Whether the command ends early.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.shared.stop.reason().is_some()
     }
 
     /// The exit code of the first failure.

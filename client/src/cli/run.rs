@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clap::{CommandFactory as _, Parser as _};
-use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Arguments, GlobalArgs, Verb};
 use super::exit::Exit;
 use super::output::Output;
 use super::remotes::Remotes;
 use super::session::{Session, VerbError, VerbResult};
+use super::stop::Stop;
 use super::verbs::{alias, buckets, compare, copy, listing, object, remove};
 use crate::credentials::source::{Overrides, ProcessVariables, state_folder};
 use crate::error::Error;
@@ -35,8 +35,8 @@ pub fn run() -> ExitCode {
 }
 
 async fn run_verb(global: GlobalArgs, verb: Verb) -> ExitCode {
-    let cancelled = CancellationToken::new();
-    let output = Output::new(global.json, global.quiet, cancelled.clone());
+    let stop = Stop::default();
+    let output = Output::new(global.json, global.quiet, stop.clone());
     let (progress, events) = Progress::new();
     let counters = Arc::clone(progress.counters());
     let engine = match Engine::new(settings(&global, &verb), progress) {
@@ -54,7 +54,7 @@ async fn run_verb(global: GlobalArgs, verb: Verb) -> ExitCode {
         addressing: global.addressing,
         anonymous: global.no_sign_request,
     };
-    let remotes = Remotes::new(overrides, global.attempts, cancelled.clone());
+    let remotes = Remotes::new(overrides, global.attempts, stop.token().clone());
     let is_dry_run = is_dry_run(&verb);
     let session = Session { remotes, engine, output: output.clone(), is_dry_run };
     let work = async {
@@ -64,26 +64,26 @@ async fn run_verb(global: GlobalArgs, verb: Verb) -> ExitCode {
         drop(session);
         ended
     };
-    let interrupt = async {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            cancelled.cancel();
-        }
-        std::future::pending::<()>().await;
-    };
     let both = async { tokio::join!(work, output.follow(events, &counters)).0 };
     let ended = tokio::select! {
-        // The interrupt only cancels; the work is waited for.
+        // The first interrupt only cancels, and the work is waited for. The second one drops it.
         biased;
-        () = interrupt => Ok(Exit::Interrupted),
+        exit = stop.on_signals() => return exit.into(),
         ended = both => ended,
     };
     let (failed, planned) = (&counters.failed, &counters.planned);
     let (failed, planned) = (failed.load(Ordering::Relaxed), planned.load(Ordering::Relaxed));
-    exit_code(&output, ended, failed, planned, cancelled.is_cancelled())
+    if let Err(VerbError::Failed(error)) = &ended {
+        output.is_unread(error);
+    }
+    if let (Some(reason), Ok(_) | Err(VerbError::Failed(_))) = (stop.reason(), &ended) {
+        return reason.into();
+    }
+    exit_code(&output, ended, failed, planned)
 }
 
 /// The code of a command that has ended: that of its only object, or that some failed.
-fn exit_code(output: &Output, ended: VerbResult, failed: u64, planned: u64, is_cancelled: bool) -> ExitCode {
+fn exit_code(output: &Output, ended: VerbResult, failed: u64, planned: u64) -> ExitCode {
     let exit = match ended {
         Ok(exit) => exit,
         Err(VerbError::Usage(text)) => {
@@ -96,7 +96,6 @@ fn exit_code(output: &Output, ended: VerbResult, failed: u64, planned: u64, is_c
         }
     };
     match failed {
-        _ if is_cancelled => Exit::Interrupted.into(),
         0 => exit.into(),
         1 if planned <= 1 => ExitCode::from(output.first_failure()),
         _ => Exit::Some.into(),

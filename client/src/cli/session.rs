@@ -46,16 +46,22 @@ pub(crate) fn usage<T>(text: impl Into<String>) -> Result<T, VerbError> {
 
 impl Session {
     /// Sends a job to the workers, or says what it would be.
-    pub(crate) async fn plan(&self, jobs: &Jobs, job: Job) {
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] once the command ends early: no more is to be planned.
+    pub(crate) async fn plan(&self, jobs: &Jobs, job: Job) -> Result<(), Error> {
+        if self.output.is_stopped() {
+            return Err(Error::Cancelled);
+        }
         let bytes = job.bytes.unwrap_or(0);
         self.engine.progress().planned(bytes);
         if self.is_dry_run {
             let verb = if job.is_move { "move" } else { "copy" };
             let (source, target) = (job.source.to_string(), Some(job.target.to_string()));
             self.engine.progress().report(Event::Planned { verb, source, target, bytes }).await;
-        } else {
-            let _workers_are_gone = jobs.send(job).await;
+            return Ok(());
         }
+        jobs.send(job).await.map_err(|_| Error::Cancelled)
     }
 
     /// Reports what cannot be planned.

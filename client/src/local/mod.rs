@@ -4,4 +4,5 @@
 pub(crate) mod media_type;
 pub(crate) mod path;
 pub(crate) mod target;
+pub(crate) mod lock;
 pub(crate) mod walk;

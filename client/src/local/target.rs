@@ -7,17 +7,20 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use sha2::{Digest as _, Sha256};
 
+use super::lock::lock;
 use crate::error::Error;
 
 const BEGIN: &str = ".sherd-";
 const END: &str = ".part";
+/// A link in the place of a temporary file would lead elsewhere.
+const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 /// Bytes of the hash in a temporary name.
 const HASH_BYTES: usize = 8;
 
@@ -52,8 +55,16 @@ impl TargetFile {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(Error::file("make", folder))?;
-        if fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-            return Err(Error::file("write", path)(io::ErrorKind::IsADirectory.into()));
+        match fs::metadata(path) {
+            Ok(there) if there.is_dir() => {
+                return Err(Error::file("write", path)(io::ErrorKind::IsADirectory.into()));
+            }
+            // A device or pipe would be replaced by a file.
+            Ok(there) if !there.is_file() => {
+                let reason = io::Error::other("it is no file; `-` writes to standard output");
+                return Err(Error::file("write", path)(reason));
+            }
+            _ => {}
         }
         let name = path.file_name().unwrap_or_default();
         let hash = hex::encode(&Sha256::digest(name.as_bytes())[..HASH_BYTES]);
@@ -120,11 +131,11 @@ impl TargetFile {
 /// Opens and locks a temporary file; nothing if another process has it.
 fn open_locked(temporary: &Path) -> io::Result<Option<File>> {
     loop {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(temporary)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => return Ok(None),
-            Err(fs::TryLockError::Error(error)) => return Err(error),
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.custom_flags(NO_FOLLOW).open(temporary)?;
+        if !lock(&file)? {
+            return Ok(None);
         }
         // The process that had the lock before may have given the file its name, or removed it.
         let is_same = fs::metadata(temporary).is_ok_and(|there| {
@@ -166,6 +177,10 @@ mod tests {
         );
         assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), SystemTime::UNIX_EPOCH);
         assert!(TargetFile::open(folder.path()).is_err(), "a folder is no file");
+        drop(TargetFile::open(&folder.path().join("c")).unwrap());
+        let temporary = TargetFile::open(&folder.path().join("c")).unwrap().temporary.clone();
+        std::os::unix::fs::symlink("a/b", temporary).unwrap();
+        assert!(TargetFile::open(&folder.path().join("c")).is_err(), "a link would lead elsewhere");
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(crate) struct FileEntry {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) modified: Option<SystemTime>,
+    /// Whether a folder above it, below the root, is a link.
+    pub(crate) is_behind_link: bool,
 }
 
 /// A folder that is open.
@@ -34,6 +36,8 @@ struct OpenFolder {
     path: PathBuf,
     /// Below the root; empty for it, else with a slash at its end.
     name: String,
+    /// Whether it or a folder above it, below the root, is a link.
+    is_behind_link: bool,
 }
 
 /// The files of a tree. Blocks.
@@ -58,6 +62,12 @@ impl Walk {
         if is_above || self.open.len() >= DEPTH_MAX {
             return Err(Error::name(path.display().to_string(), NameFault::Loop));
         }
+        let is_behind_link = match self.open.last() {
+            None => false,
+            Some(above) => {
+                above.is_behind_link || fs::symlink_metadata(&path).is_ok_and(|own| own.is_symlink())
+            }
+        };
         let entries = fs::read_dir(&path).map_err(Error::file("list", &path))?;
         let mut names = Vec::new();
         for entry in entries {
@@ -67,7 +77,7 @@ impl Walk {
             }
         }
         names.sort_unstable_by(|one, other| other.cmp(one));
-        self.open.push(OpenFolder { device, inode, names, path, name });
+        self.open.push(OpenFolder { device, inode, names, path, name, is_behind_link });
         Ok(())
     }
 
@@ -80,6 +90,7 @@ impl Walk {
         let name = String::from_utf8(name);
         let name = name.map_err(|_| Error::name(path.display().to_string(), NameFault::NotUtf8))?;
         let name = format!("{}{name}", folder.name);
+        let is_behind_link = folder.is_behind_link;
         if is_folder {
             return self.enter(path, name).map(|()| None);
         }
@@ -87,7 +98,8 @@ impl Walk {
         if !metadata.is_file() {
             return Err(Error::name(path.display().to_string(), NameFault::Special));
         }
-        Ok(Some(FileEntry { name, path, bytes: metadata.len(), modified: metadata.modified().ok() }))
+        let modified = metadata.modified().ok();
+        Ok(Some(FileEntry { name, path, bytes: metadata.len(), modified, is_behind_link }))
     }
 }
 

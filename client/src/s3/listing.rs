@@ -84,9 +84,13 @@ impl Client {
                     return Ok(());
                 }
             }
-            match page.next_continuation_token.filter(|_| page.is_truncated) {
+            if !page.is_truncated {
+                return Ok(());
+            }
+            // A list that ends early would pass for the whole one: a sync would remove what it lacks.
+            match page.next_continuation_token {
                 Some(next) if Some(&next) != token.as_ref() => token = Some(next),
-                _ => return Ok(()),
+                _ => return Err(malformed(query, "more pages follow, and the next one cannot be asked for")),
             }
         }
     }
@@ -101,14 +105,14 @@ impl Client {
             call = call.query("continuation-token", token);
         }
         let body = self.document(&call).await?;
-        document::read(&body).ok_or_else(|| malformed(query))
+        document::read(&body).ok_or_else(|| malformed(query, NO_LIST))
     }
 }
 
 /// The lines of a page in order: its objects and its common beginnings come apart.
 fn entries(page: &ListPage, query: &ListQuery) -> Result<Vec<ListEntry>, Error> {
     let encoding = page.encoding_type.as_deref();
-    let decoded = |text: &str| document::decoded(text, encoding).ok_or_else(|| malformed(query));
+    let decoded = |text: &str| document::decoded(text, encoding).ok_or_else(|| malformed(query, NO_LIST));
     let mut found = Vec::with_capacity(page.contents.len() + page.common_prefixes.len());
     for object in &page.contents {
         found.push(ListEntry::Object(ObjectEntry {
@@ -128,11 +132,10 @@ fn entries(page: &ListPage, query: &ListQuery) -> Result<Vec<ListEntry>, Error> 
     Ok(found)
 }
 
-fn malformed(query: &ListQuery) -> Error {
-    Error::Malformed {
-        resource: format!("s3://{}/{}", query.bucket, query.prefix),
-        what: "the body is not a list of objects",
-    }
+const NO_LIST: &str = "the body is not a list of objects";
+
+fn malformed(query: &ListQuery, what: &'static str) -> Error {
+    Error::Malformed { resource: format!("s3://{}/{}", query.bucket, query.prefix), what }
 }
 
 #[cfg(test)]

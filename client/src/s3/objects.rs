@@ -177,10 +177,8 @@ impl Client {
             Some(range) if range.etag != info.etag => {
                 Err(Error::ObjectChanged { resource: object.to_string() })
             }
-            Some(range)
-                if answer.status() != http::StatusCode::PARTIAL_CONTENT && range.bytes != info.bytes =>
-            {
-                Err(Error::Malformed { resource: object.to_string(), what: "a range was asked for" })
+            Some(range) if !is_range(&answer, range, info.bytes) => {
+                Err(Error::Malformed { resource: object.to_string(), what: "another range was asked for" })
             }
             _ => Ok((info, answer)),
         }
@@ -299,6 +297,17 @@ fn info(object: &ObjectName, answer: &Answer) -> Result<ObjectInfo, Error> {
     let malformed =
         || Error::Malformed { resource: object.to_string(), what: "an object's length or ETag is missing" };
     ObjectInfo::of(answer).ok_or_else(malformed)
+}
+
+/// Whether an answer has the bytes that were asked for, of an object of `bytes`.
+fn is_range(answer: &Answer, range: &ObjectRange, bytes: u64) -> bool {
+    if answer.status() != http::StatusCode::PARTIAL_CONTENT {
+        return range.offset == 0 && range.bytes == bytes;
+    }
+    let text = answer.headers().get("content-range").and_then(|value| value.to_str().ok());
+    let ends = text.and_then(|text| text.strip_prefix("bytes ")?.split('/').next()?.split_once('-'));
+    let [first, last] = [range.offset, range.offset + range.bytes - 1].map(|end| end.to_string());
+    ends == Some((first.as_str(), last.as_str()))
 }
 
 pub(crate) fn etag(answer: &Answer) -> String {

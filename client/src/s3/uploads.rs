@@ -5,9 +5,9 @@ use http::Method;
 use super::objects::{CopySource, ObjectAttributes, ObjectName, etag, with_attributes};
 use crate::checksum::{Checksum, ChecksumAlgorithm};
 use crate::client::{Call, Client};
-use crate::document::{self, PartsPage, TaggedResult, UploadStart};
+use crate::document::{self, CompletePart, PartsPage, TaggedResult, UploadStart};
 use crate::error::Error;
-use crate::limits::PARTS_MAX;
+use crate::limits::{CLEANUP_TIMEOUT, PARTS_MAX};
 use crate::payload::{Meter, Payload};
 
 /// A part that the service has.
@@ -17,6 +17,8 @@ pub(crate) struct StoredPart {
     pub(crate) number: u64,
     pub(crate) etag: String,
     pub(crate) bytes: u64,
+    /// Of a part that this client sent, or its journal has. Some services want it again at the end.
+    pub(crate) checksum: Option<Checksum>,
 }
 
 /// A multipart upload that is under way. It is aborted when it is dropped before it is complete.
@@ -43,7 +45,13 @@ impl Drop for Upload {
 pub(crate) async fn abort(client: &Client, object: &ObjectName, id: &str) -> Result<(), Error> {
     let mut call = Call::object(Method::DELETE, &object.bucket, &object.key).query("uploadId", id);
     call.is_cleanup = true;
-    match client.document(&call).await {
+    let aborting = client.document(&call);
+    let aborted = if client.cancelled().is_cancelled() {
+        tokio::time::timeout(CLEANUP_TIMEOUT, aborting).await.unwrap_or(Err(Error::Cancelled))
+    } else {
+        aborting.await
+    };
+    match aborted {
         Err(Error::Refused { refusal, .. }) if refusal.is_absent() => Ok(()),
         aborted => aborted.map(drop),
     }
@@ -56,10 +64,29 @@ impl Upload {
         object: &ObjectName,
         attributes: &ObjectAttributes,
     ) -> Result<Self, Error> {
-        let call = Call::object(Method::POST, &object.bucket, &object.key).query("uploads", "");
-        let call = call
+        let call = Call::object(Method::POST, &object.bucket, &object.key)
             .header("x-amz-checksum-algorithm", ChecksumAlgorithm::Crc64Nvme.name())
             .header("x-amz-checksum-type", "FULL_OBJECT");
+        Self::begin_as(client, object, attributes, call).await
+    }
+
+    /// Begins an upload whose parts are copies within the service: their checksums are its own affair.
+    pub(crate) async fn begin_copy(
+        client: &Client,
+        object: &ObjectName,
+        attributes: &ObjectAttributes,
+    ) -> Result<Self, Error> {
+        let call = Call::object(Method::POST, &object.bucket, &object.key);
+        Self::begin_as(client, object, attributes, call).await
+    }
+
+    async fn begin_as(
+        client: &Client,
+        object: &ObjectName,
+        attributes: &ObjectAttributes,
+        call: Call,
+    ) -> Result<Self, Error> {
+        let call = call.query("uploads", "");
         let body = client.document(&with_attributes(call, attributes)).await?;
         let start: Option<UploadStart> = document::read(&body);
         let malformed = || Error::Malformed {
@@ -107,7 +134,7 @@ impl Upload {
         call = call.header(checksum.algorithm.header(), checksum.text()).payload(payload);
         call.meter = meter.clone();
         let answer = self.client.send(&call).await?;
-        Ok(StoredPart { number, etag: etag(&answer), bytes })
+        Ok(StoredPart { number, etag: etag(&answer), bytes, checksum: Some(checksum) })
     }
 
     /// Copies a range of an object of the same service into a part.
@@ -127,7 +154,7 @@ impl Upload {
             resource: self.object.to_string(),
             what: "the body is not the result of a copy",
         };
-        Ok(StoredPart { number, etag: result.ok_or_else(malformed)?.etag, bytes })
+        Ok(StoredPart { number, etag: result.ok_or_else(malformed)?.etag, bytes, checksum: None })
     }
 
     /// Lists the parts that the service has; nothing if it does not know the upload.
@@ -152,6 +179,7 @@ impl Upload {
                 number: part.part_number,
                 etag: part.etag,
                 bytes: part.size,
+                checksum: None,
             };
             found.extend(page.part.into_iter().map(part));
             match page.next_part_number_marker {
@@ -166,11 +194,15 @@ impl Upload {
     /// Makes the object of all parts, in their order. Returns its entity tag. Where an attempt's answer was
     /// lost and the upload is gone, the object is there if it has this checksum.
     pub(crate) async fn complete(
-        mut self,
+        &mut self,
         parts: &[StoredPart],
         checksum: Option<Checksum>,
     ) -> Result<String, Error> {
-        let body = document::complete_body(parts.iter().map(|part| (part.number, part.etag.as_str())));
+        let body = document::complete_body(parts.iter().map(|part| CompletePart {
+            number: part.number,
+            etag: &part.etag,
+            checksum: part.checksum.map(|checksum| (checksum.algorithm.name(), checksum.text())),
+        }));
         let mut call = self.call(Method::POST).query("uploadId", self.id.as_str());
         if let Some(checksum) = checksum {
             call = call.header(checksum.algorithm.header(), checksum.text());

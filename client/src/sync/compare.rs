@@ -34,12 +34,22 @@ struct OrderedEntries {
     next: Option<SideEntry>,
     /// The name before it.
     last: Option<String>,
+    /// The first one, read before it is asked for.
+    first: Option<Result<SideEntry, Error>>,
     is_over: bool,
 }
 
 impl OrderedEntries {
     const fn new(entries: SideEntries) -> Self {
-        Self { entries, next: None, last: None, is_over: false }
+        Self { entries, next: None, last: None, first: None, is_over: false }
+    }
+
+    /// Reads the first entry, and returns whether there is one.
+    async fn peek(&mut self) -> bool {
+        if self.first.is_none() && self.next.is_none() && self.last.is_none() {
+            self.first = self.entries.recv().await;
+        }
+        self.first.is_some() || self.next.is_some() || self.last.is_some()
     }
 
     /// Makes `next` the next entry, if there is one. A side out of order cannot be merged.
@@ -47,11 +57,14 @@ impl OrderedEntries {
         if self.next.is_some() || self.is_over {
             return Ok(());
         }
-        let Some(entry) = self.entries.recv().await else {
+        let entry = match self.first.take() {
+            Some(first) => Some(first),
+            None => self.entries.recv().await,
+        };
+        let Some(entry) = entry.transpose()? else {
             self.is_over = true;
             return Ok(());
         };
-        let entry = entry?;
         if self.last.as_ref().is_some_and(|last| *last >= entry.name) {
             self.is_over = true;
             let what = "its keys are not in order";
@@ -66,6 +79,11 @@ impl OrderedEntries {
 impl Merge {
     pub(crate) const fn new(source: SideEntries, target: SideEntries) -> Self {
         Self { source: OrderedEntries::new(source), target: OrderedEntries::new(target) }
+    }
+
+    /// Whether the source has an entry, or an error where one may be.
+    pub(crate) async fn has_source(&mut self) -> bool {
+        self.source.peek().await
     }
 
     /// The next name of either side.
@@ -111,6 +129,7 @@ mod tests {
                 modified: None,
                 etag: None,
                 end: JobEnd::File(PathBuf::from(name)),
+                is_behind_link: false,
             };
             sender.try_send(if *name == "!" { Err(Error::Cancelled) } else { Ok(entry) }).expect("room");
         }

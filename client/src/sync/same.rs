@@ -87,6 +87,7 @@ mod tests {
             modified: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(second)),
             etag: None,
             end: JobEnd::File(PathBuf::from("/none")),
+            is_behind_link: false,
         }
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct SideEntry {
     /// Of an object.
     pub(crate) etag: Option<String>,
     pub(crate) end: JobEnd,
+    /// Of a file: whether a link leads to it, away from the folder.
+    pub(crate) is_behind_link: bool,
 }
 
 impl SideEntry {
@@ -65,6 +67,7 @@ impl Side {
                             modified: file.modified,
                             etag: None,
                             end: JobEnd::File(file.path),
+                            is_behind_link: file.is_behind_link,
                         });
                         if sender.blocking_send(entry).is_err() {
                             return;
@@ -91,6 +94,7 @@ impl Side {
                                     object: ObjectName { bucket: bucket.clone(), key: object.key },
                                     scheme: scheme.clone(),
                                 },
+                                is_behind_link: false,
                             }),
                             Ok(ListEntry::Prefix(_)) => continue,
                             Err(error) => Err(error),
@@ -130,6 +134,16 @@ impl Side {
             }
             (Self::Folder(_) | Self::Prefix { .. }, Self::Folder(_))
             | (Self::Folder(_), Self::Prefix { .. }) => false,
+        }
+    }
+
+    /// Whether a copy at this end would be an entry of this side.
+    pub(crate) fn contains(&self, end: &JobEnd) -> bool {
+        match (self, end) {
+            (Self::Prefix { client, bucket, prefix, .. }, JobEnd::Object { client: of, object, .. }) => {
+                client.is_same_service(of) && *bucket == object.bucket && object.key.starts_with(prefix)
+            }
+            (Self::Prefix { .. } | Self::Folder(_), _) => false,
         }
     }
 

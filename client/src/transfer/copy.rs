@@ -61,7 +61,7 @@ impl Engine {
     ) -> Result<(), Error> {
         let plan = self.plan(info.bytes)?;
         let attributes = attributes.unwrap_or(&info.attributes);
-        let upload = Arc::new(Upload::begin(to.client, to.object, attributes).await?);
+        let upload = Arc::new(Upload::begin_copy(to.client, to.object, attributes).await?);
         let copy = |part: PlannedPart| {
             let (engine, upload) = (self.clone(), Arc::clone(&upload));
             let (object, etag) = (from.object.clone(), info.etag.clone());
@@ -95,11 +95,15 @@ impl Engine {
         if info.bytes <= PART_BYTES_MIN {
             let _held = self.held_place().await;
             let mut body = BytesMut::new();
-            let fetched = fetch(self, from.client, from.object, FetchPart::Whole, &mut body).await?;
-            let checksum = match fetched.checksum.algorithm {
-                ALGORITHM => fetched.checksum,
-                ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32C => Checksum::of(ALGORITHM, &body),
-            };
+            if info.bytes > 0 {
+                // Of the version whose headers go with it.
+                let range = ObjectRange { offset: 0, bytes: info.bytes, etag: info.etag.clone() };
+                let algorithm = info.checksum.as_ref().map_or(ALGORITHM, |(algorithm, _)| *algorithm);
+                let part = FetchPart::Range(range, algorithm);
+                let fetched = fetch(self, from.client, from.object, part, &mut body).await?;
+                verify(from.object, info, fetched.checksum)?;
+            }
+            let checksum = Checksum::of(ALGORITHM, &body);
             let payload = Payload::Bytes(body.freeze());
             let meter = Meter::default();
             return to.client.put(to.object, payload, checksum, attributes, &meter).await.map(drop);
@@ -147,11 +151,14 @@ async fn finish(
     mut parts: Vec<StoredPart>,
     whole: Option<Checksum>,
 ) -> Result<(), Error> {
-    let upload = Arc::into_inner(upload).expect("the tasks of the parts have ended");
-    if let Err(error) = ran {
-        let _left_for_rules_of_the_bucket = upload.abort().await;
-        return Err(error);
-    }
+    let mut upload = Arc::into_inner(upload).expect("the tasks of the parts have ended");
     parts.sort_unstable_by_key(|part| part.number);
-    upload.complete(&parts, whole).await.map(drop)
+    let ended = match ran {
+        Ok(()) => upload.complete(&parts, whole).await.map(drop),
+        Err(error) => Err(error),
+    };
+    if ended.is_err() {
+        let _left_for_rules_of_the_bucket = upload.abort().await;
+    }
+    ended
 }

@@ -10,10 +10,11 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use tokio_util::task::TaskTracker;
 
 use super::engine::{Engine, blocking, run_parts};
 use super::fetch::{FetchPart, Sink, fetch, verify};
-use super::journal::{Journal, JournalContent, JournalPart};
+use super::journal::{Journal, JournalContent, JournalName, JournalPart};
 use super::plan::{PartPlan, PlannedPart};
 use crate::checksum::{Checksum, ChecksumAlgorithm, Summer};
 use crate::client::Client;
@@ -35,12 +36,17 @@ struct DownloadSubject {
 struct FileSink {
     file: Arc<TargetFile>,
     offset: u64,
+    /// Counts the writes that hold the file: they go on when the task that began them is dropped.
+    writes: TaskTracker,
 }
 
 impl Sink for FileSink {
     async fn write(&mut self, at: u64, bytes: Bytes) -> Result<(), Error> {
         let (file, at) = (Arc::clone(&self.file), self.offset + at);
-        blocking(move || file.write(at, &bytes)).await
+        match self.writes.spawn_blocking(move || file.write(at, &bytes)).await {
+            Ok(written) => written,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
     }
 }
 
@@ -81,7 +87,8 @@ impl Engine {
             let file = TargetFile::open(&opened)?;
             file.reserve(0).map(|()| file)
         });
-        let mut sink = FileSink { file: Arc::new(file.await?), offset: 0 };
+        let writes = TaskTracker::new();
+        let mut sink = FileSink { file: Arc::new(file.await?), offset: 0, writes };
         let fetched = fetch(self, client, object, FetchPart::Whole, &mut sink).await?;
         let is_durable = self.settings().is_durable;
         commit(sink.file, fetched.info.modified, is_durable).await?;
@@ -106,7 +113,7 @@ impl Engine {
             part_bytes: plan.part_bytes,
             algorithm: algorithm.name().to_owned(),
         };
-        let opened = self.open_download(client, object, path);
+        let opened = self.open_download(client, object, path).await;
         let (mut journal, left) = opened.map_or((None, None), |(journal, left)| (Some(journal), left));
         let left = left.filter(|left| left.subject == subject).map_or_else(Vec::new, |left| left.parts);
         let mut done = {
@@ -124,13 +131,14 @@ impl Engine {
         self.progress().meter().add(usize::try_from(resumed).unwrap_or(usize::MAX));
         let missing: Vec<PlannedPart> =
             plan.parts().filter(|part| done.iter().all(|(number, _)| *number != part.number)).collect();
+        let writes = TaskTracker::new();
         let ran = {
             let read = |part: PlannedPart| {
                 let (engine, client, object) = (self.clone(), client.clone(), object.clone());
-                let (file, etag) = (Arc::clone(&file), info.etag.clone());
+                let (file, etag, writes) = (Arc::clone(&file), info.etag.clone(), writes.clone());
                 async move {
                     let range = ObjectRange { offset: part.offset, bytes: part.bytes, etag };
-                    let mut sink = FileSink { file, offset: part.offset };
+                    let mut sink = FileSink { file, offset: part.offset, writes };
                     let part_of = FetchPart::Range(range, algorithm);
                     let fetched = fetch(&engine, &client, &object, part_of, &mut sink).await?;
                     Ok((part.number, fetched.checksum))
@@ -152,6 +160,8 @@ impl Engine {
             })
             .await
         };
+        writes.close();
+        writes.wait().await;
         done.sort_unstable_by_key(|(number, _)| *number);
         let whole = done.iter().map(|(_, checksum)| *checksum).reduce(Checksum::followed_by);
         let ended = match (ran, whole) {
@@ -161,7 +171,7 @@ impl Engine {
         end_download(file, journal, ended, info.modified).await
     }
 
-    fn open_download(
+    async fn open_download(
         &self,
         client: &Client,
         object: &ObjectName,
@@ -169,14 +179,15 @@ impl Engine {
     ) -> Option<(Journal, Option<JournalContent<DownloadSubject>>)> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let endpoint = client.account().endpoint.url();
-        let names = [
+        let name = JournalName::of([
             b"download".as_slice(),
             path.as_os_str().as_bytes(),
             endpoint.as_bytes(),
             object.bucket.as_bytes(),
             object.key.as_bytes(),
-        ];
-        self.settings().state.as_ref().and_then(|folder| Journal::open(folder, &names))
+        ]);
+        let folder = self.settings().state.clone()?;
+        blocking(move || Journal::open(&folder, &name)).await
     }
 }
 
@@ -191,9 +202,7 @@ async fn end_download(
     match ended {
         Ok(()) => commit(file, modified, true).await?,
         Err(error @ Error::NoAnswer { .. }) if journal.is_some() => {
-            if let Some(mut file) = Arc::into_inner(file) {
-                file.keep();
-            }
+            Arc::into_inner(file).expect("the tasks of the ranges have ended").keep();
             return Err(error);
         }
         Err(error) => {

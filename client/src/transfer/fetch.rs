@@ -49,6 +49,8 @@ pub(crate) struct FetchedBody {
 enum Break {
     Fault(Error),
     Body(ExchangeFailure),
+    /// More bytes came than the head of the answer has.
+    Long,
 }
 
 /// Reads a body into a sink.
@@ -96,6 +98,10 @@ pub(crate) async fn fetch(
                 return Ok(FetchedBody { info: info.clone(), checksum });
             }
             Err(Break::Fault(error)) => return Err(error),
+            Err(Break::Long) => {
+                let what = "its body is longer than its head says";
+                return Err(Error::Malformed { resource: object.to_string(), what });
+            }
             Err(Break::Body(failure)) => {
                 failures = if moved > 0 { 1 } else { failures + 1 };
                 resumes += 1;
@@ -156,6 +162,9 @@ async fn receive(
             Err(failure) => (Bytes::new(), Some(failure)),
         };
         meter.add(data.len());
+        if *received + (buffer.len() + data.len()) as u64 > end {
+            return Err(Break::Long);
+        }
         let mut data = &data[..];
         loop {
             let taken = buffer.fill(data);

@@ -1,7 +1,8 @@
 //! A job: one file or object that is to be copied or moved. Jobs are planned into a bounded channel, and a
 //! fixed number of tasks takes them from it.
 
-use std::path::PathBuf;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, mpsc};
@@ -13,6 +14,7 @@ use super::progress::Event;
 use crate::client::Client;
 use crate::error::{Error, NameFault};
 use crate::limits::JOBS_AHEAD_MAX;
+use crate::payload::FileStamp;
 use crate::s3::objects::{ObjectAttributes, ObjectName};
 
 /// One end of a job.
@@ -61,12 +63,21 @@ impl Job {
     }
 }
 
+/// Removes a file that is as it was when it was read. Blocks.
+fn remove_unchanged(path: &Path, stamp: FileStamp) -> Result<(), Error> {
+    let metadata = std::fs::metadata(path).map_err(Error::file("remove", path))?;
+    if FileStamp::of(&metadata) != stamp {
+        return Err(Error::SourceChanged { path: path.to_owned() });
+    }
+    std::fs::remove_file(path).map_err(Error::file("remove", path))
+}
+
 /// A sender of jobs.
 pub type Jobs = mpsc::Sender<Job>;
 
 impl Engine {
     /// Runs the jobs that a planner sends, as many at one time as there are workers. A job that fails is an
-    /// event, and the others go on.
+    /// event, and the others go on. Where all are cancelled, the planner's channel is closed.
     pub async fn run(&self, plan: impl AsyncFnOnce(Jobs)) {
         let (jobs, receiver) = mpsc::channel(JOBS_AHEAD_MAX);
         let receiver = Arc::new(Mutex::new(receiver));
@@ -77,10 +88,13 @@ impl Engine {
                 loop {
                     let job = receiver.lock().await.recv().await;
                     let Some(job) = job else { return };
-                    engine.run_job(job).await;
+                    if engine.run_job(job).await.is_break() {
+                        return;
+                    }
                 }
             });
         }
+        drop(receiver);
         plan(jobs).await;
         while let Some(ended) = workers.join_next().await {
             if let Err(error) = ended {
@@ -89,7 +103,9 @@ impl Engine {
         }
     }
 
-    async fn run_job(&self, job: Job) {
+    /// Runs a job. Breaks off where it was cancelled, and others will be, too.
+    async fn run_job(&self, job: Job) -> ControlFlow<()> {
+        let mut flow = ControlFlow::Continue(());
         let event = match self.transfer(&job).await {
             Ok(bytes) => Event::Done {
                 verb: job.verb(),
@@ -97,9 +113,15 @@ impl Engine {
                 target: Some(job.target.to_string()),
                 bytes,
             },
-            Err(error) => Event::Failed { verb: job.verb(), source: job.source.to_string(), error },
+            Err(error) => {
+                if matches!(error, Error::Cancelled) {
+                    flow = ControlFlow::Break(());
+                }
+                Event::Failed { verb: job.verb(), source: job.source.to_string(), error }
+            }
         };
         self.progress().report(event).await;
+        flow
     }
 
     async fn transfer(&self, job: &Job) -> Result<u64, Error> {
@@ -107,13 +129,12 @@ impl Engine {
         let read = match (&job.source, &job.target) {
             (JobEnd::File(path), JobEnd::Object { client, object, .. }) => {
                 let attributes = kept.cloned().unwrap_or_default();
-                let bytes = self.upload(client, path, object, &attributes).await?;
+                let stamp = self.upload(client, path, object, &attributes).await?;
                 if job.is_move {
-                    let removed = path.clone();
-                    let removed = blocking(move || std::fs::remove_file(removed)).await;
-                    removed.map_err(Error::file("remove", path))?;
+                    let path = path.clone();
+                    blocking(move || remove_unchanged(&path, stamp)).await?;
                 }
-                return Ok(bytes);
+                return Ok(stamp.bytes);
             }
             (JobEnd::Object { client, object, .. }, JobEnd::File(path)) => {
                 self.download(client, object, path, job.bytes).await?
@@ -136,5 +157,23 @@ impl Engine {
             client.delete_unchanged(object, &read.etag).await?;
         }
         Ok(read.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_changed_since_it_was_read_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "before").unwrap();
+        let stamp = FileStamp::of(&std::fs::metadata(&path).unwrap());
+        std::fs::write(&path, "longer than before").unwrap();
+        assert!(matches!(remove_unchanged(&path, stamp), Err(Error::SourceChanged { .. })));
+        let stamp = FileStamp::of(&std::fs::metadata(&path).unwrap());
+        remove_unchanged(&path, stamp).unwrap();
+        assert!(!path.exists());
     }
 }

@@ -12,6 +12,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::local::lock::lock;
+
 /// The only form of a journal there is. Another one begins the transfer again.
 const VERSION: u32 = 1;
 /// The mode of a journal: it has names of files and keys.
@@ -35,11 +37,37 @@ struct Head<S> {
     subject: S,
 }
 
+/// The name of a journal.
+#[derive(Debug)]
+pub(crate) struct JournalName(String);
+
+impl JournalName {
+    /// Makes the name of the transfer that these texts identify.
+    pub(crate) fn of(texts: [&[u8]; 5]) -> Self {
+        let mut hasher = Sha256::new();
+        for text in texts {
+            hasher.update((text.len() as u64).to_be_bytes());
+            hasher.update(text);
+        }
+        Self(format!("{}.journal", hex::encode(&hasher.finalize()[..16])))
+    }
+}
+
 /// An open journal.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
     path: PathBuf,
+    /// Whether there is something in it to go on from.
+    is_begun: bool,
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if !self.is_begun {
+            let _stays_and_is_begun_again = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// The content that an earlier run left.
@@ -50,21 +78,17 @@ pub(crate) struct JournalContent<S> {
 }
 
 impl Journal {
-    /// Opens the journal of a transfer that these names identify, with what is in it. Nothing if another
-    /// process has it, or the folder cannot be written: the transfer then goes without.
+    /// Opens the journal of a transfer, with what is in it. Nothing if another
+    /// process has it, or the folder cannot be written: the transfer then goes without. Blocks.
     pub(crate) fn open<S: DeserializeOwned>(
         folder: &Path,
-        names: &[&[u8]],
+        name: &JournalName,
     ) -> Option<(Self, Option<JournalContent<S>>)> {
-        let mut hasher = Sha256::new();
-        for name in names {
-            hasher.update((name.len() as u64).to_be_bytes());
-            hasher.update(name);
-        }
-        let path = folder.join(format!("{}.journal", hex::encode(&hasher.finalize()[..16])));
+        let path = folder.join(&name.0);
         fs::create_dir_all(folder).ok()?;
         let mut journal = Self::open_locked(path).ok()??;
         let content = journal.read().ok()?;
+        journal.is_begun = content.is_some();
         Some((journal, content))
     }
 
@@ -72,13 +96,13 @@ impl Journal {
         loop {
             let mut options = OpenOptions::new();
             let file = options.read(true).append(true).create(true).mode(MODE).open(&path)?;
-            if file.try_lock().is_err() {
+            if !lock(&file)? {
                 return Ok(None);
             }
             // The process that had the lock before may have removed the file.
             let own = file.metadata()?;
             if fs::metadata(&path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())) {
-                return Ok(Some(Self { file, path }));
+                return Ok(Some(Self { file, path, is_begun: false }));
             }
         }
     }
@@ -110,6 +134,7 @@ impl Journal {
     /// Begins the journal again, with what is transferred.
     pub(crate) fn begin<S: Serialize>(&mut self, subject: &S) -> io::Result<()> {
         self.file.set_len(0)?;
+        self.is_begun = true;
         self.write(&Head { version: VERSION, subject })
     }
 
@@ -125,8 +150,8 @@ impl Journal {
     }
 
     /// Ends the journal: the transfer is done, or not worth to go on with.
-    pub(crate) fn remove(self) {
-        let _stays_and_is_begun_again = fs::remove_file(&self.path);
+    pub(crate) fn remove(mut self) {
+        self.is_begun = false;
     }
 }
 
@@ -138,8 +163,12 @@ mod tests {
         JournalPart { number, etag: format!("\"{number}\""), checksum: u64::MAX - number, bytes: 5 }
     }
 
+    fn name(kind: &[u8], of: &[u8]) -> JournalName {
+        JournalName::of([kind, of, b"", b"", b""])
+    }
+
     fn open(folder: &Path) -> Option<(Journal, Option<JournalContent<String>>)> {
-        Journal::open(folder, &[b"upload", b"a"])
+        Journal::open(folder, &name(b"upload", b"a"))
     }
 
     #[test]
@@ -184,7 +213,7 @@ mod tests {
         journal.remove();
         assert!(!path.exists());
         let other: Option<(Journal, Option<JournalContent<String>>)> =
-            Journal::open(folder.path(), &[b"uploada", b""]);
+            Journal::open(folder.path(), &name(b"uploada", b""));
         assert_ne!(other.expect("it is made").0.path, path);
     }
 }

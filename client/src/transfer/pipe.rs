@@ -30,7 +30,7 @@ pub(crate) async fn pipe_all(
     attributes: &ObjectAttributes,
 ) -> Result<u64, Error> {
     let first_bytes = pipe_part_bytes(1, engine.settings().part_bytes);
-    let first = read_part(&mut reader, first_bytes).await?;
+    let first = read_part(client, &mut reader, first_bytes).await?;
     let meter = engine.progress().meter();
     if (first.len() as u64) < first_bytes {
         let (bytes, checksum) = (first.len() as u64, Checksum::of(ALGORITHM, &first));
@@ -39,16 +39,20 @@ pub(crate) async fn pipe_all(
     }
     let upload = Arc::new(Upload::begin(client, object, attributes).await?);
     let mut sending = JoinSet::new();
-    let sent = send_parts(engine, reader, first, &upload, &mut sending).await;
+    let sent = send_parts(engine, client, reader, first, &upload, &mut sending).await;
     sending.shutdown().await;
-    let upload = Arc::into_inner(upload).expect("the tasks of the parts have ended");
-    let mut parts = match sent {
-        Ok(parts) => parts,
-        Err(error) => {
-            let _left_for_rules_of_the_bucket = upload.abort().await;
-            return Err(error);
-        }
+    let mut upload = Arc::into_inner(upload).expect("the tasks of the parts have ended");
+    let ended = match sent {
+        Ok(parts) => complete(&mut upload, parts).await,
+        Err(error) => Err(error),
     };
+    if ended.is_err() {
+        let _left_for_rules_of_the_bucket = upload.abort().await;
+    }
+    ended
+}
+
+async fn complete(upload: &mut Upload, mut parts: Vec<(StoredPart, Checksum)>) -> Result<u64, Error> {
     parts.sort_unstable_by_key(|(part, _)| part.number);
     let whole = parts.iter().map(|(_, checksum)| *checksum).reduce(Checksum::followed_by);
     let parts: Vec<StoredPart> = parts.into_iter().map(|(part, _)| part).collect();
@@ -58,6 +62,7 @@ pub(crate) async fn pipe_all(
 
 async fn send_parts(
     engine: &Engine,
+    client: &Client,
     mut reader: Reader,
     first: Bytes,
     upload: &Arc<Upload>,
@@ -81,7 +86,7 @@ async fn send_parts(
             parts.push(joined(sent)?);
         }
         number += 1;
-        next = read_part(&mut reader, pipe_part_bytes(number, engine.settings().part_bytes)).await?;
+        next = read_part(client, &mut reader, pipe_part_bytes(number, engine.settings().part_bytes)).await?;
     }
     while let Some(sent) = sending.join_next().await {
         parts.push(joined(sent)?);
@@ -94,14 +99,19 @@ fn joined<T>(sent: Result<Result<T, Error>, tokio::task::JoinError>) -> Result<T
 }
 
 /// Reads up to `bytes`; fewer only at the end.
-async fn read_part(reader: &mut Reader, bytes: u64) -> Result<Bytes, Error> {
+async fn read_part(client: &Client, reader: &mut Reader, bytes: u64) -> Result<Bytes, Error> {
     let mut taken = std::mem::replace(reader, Box::new(std::io::empty()));
-    let (read, taken) = blocking(move || {
+    let read = blocking(move || {
         let mut part = Vec::new();
         let read = (&mut taken).take(bytes).read_to_end(&mut part);
         (read.map(|_| part), taken)
-    })
-    .await;
+    });
+    let (read, taken) = tokio::select! {
+        // A thread that still reads is left to the end of the process.
+        biased;
+        () = client.cancelled().cancelled() => return Err(Error::Cancelled),
+        read = read => read,
+    };
     *reader = taken;
     Ok(read.map_err(Error::file("read", "standard input"))?.into())
 }

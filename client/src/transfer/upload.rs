@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::engine::{Engine, blocking, run_parts};
-use super::journal::{Journal, JournalPart};
+use super::journal::{Journal, JournalName, JournalPart};
 use super::plan::{PartPlan, PlannedPart};
 use crate::checksum::{Checksum, ChecksumAlgorithm};
 use crate::client::Client;
@@ -40,14 +40,14 @@ struct UploadState {
 }
 
 impl Engine {
-    /// Uploads a file. Returns its bytes.
+    /// Uploads a file. Returns the state in which it was read.
     pub(crate) async fn upload(
         &self,
         client: &Client,
         path: &Path,
         object: &ObjectName,
         attributes: &ObjectAttributes,
-    ) -> Result<u64, Error> {
+    ) -> Result<FileStamp, Error> {
         let opened = path.to_owned();
         let file = Arc::new(blocking(move || SourceFile::open(&opened)).await?);
         let plan = self.plan(file.stamp().bytes)?;
@@ -56,7 +56,7 @@ impl Engine {
         } else {
             self.upload_parts(client, &file, path, object, attributes, plan).await?;
         }
-        Ok(plan.bytes)
+        Ok(file.stamp())
     }
 
     async fn upload_whole(
@@ -107,7 +107,7 @@ impl Engine {
                 Ok(())
             })
             .await;
-        let upload = Arc::into_inner(upload).expect("the tasks of the parts have ended");
+        let mut upload = Arc::into_inner(upload).expect("the tasks of the parts have ended");
         let unchanged = {
             let file = Arc::clone(file);
             blocking(move || file.check()).await
@@ -119,7 +119,9 @@ impl Engine {
         parts.sort_unstable_by_key(|(part, _)| part.number);
         let whole = parts.iter().map(|(_, checksum)| *checksum).reduce(Checksum::followed_by);
         let parts: Vec<StoredPart> = parts.into_iter().map(|(part, _)| part).collect();
-        upload.complete(&parts, whole).await?;
+        if let Err(error) = upload.complete(&parts, whole).await {
+            return Err(give_up(upload, journal, error).await);
+        }
         if let Some(journal) = journal {
             journal.remove();
         }
@@ -151,15 +153,17 @@ impl Engine {
     ) -> Result<UploadState, Error> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let endpoint = client.account().endpoint.url();
-        let names = [
+        let name = JournalName::of([
             b"upload".as_slice(),
             path.as_os_str().as_bytes(),
             endpoint.as_bytes(),
             object.bucket.as_bytes(),
             object.key.as_bytes(),
-        ];
-        let opened =
-            self.settings().state.as_ref().and_then(|folder| Journal::open::<UploadSubject>(folder, &names));
+        ]);
+        let opened = match self.settings().state.clone() {
+            Some(folder) => blocking(move || Journal::open::<UploadSubject>(&folder, &name)).await,
+            None => None,
+        };
         let (mut journal, left) = match opened {
             Some((journal, left)) => (Some(journal), left),
             None => (None, None),
@@ -224,7 +228,7 @@ fn done_parts(
             && part.bytes == line.bytes
             && planned.get(&line.number) == Some(&line.bytes);
         let checksum = Checksum { algorithm: ALGORITHM, value: line.checksum, bytes: line.bytes };
-        is_same.then(|| (line.number, (part.clone(), checksum)))
+        is_same.then(|| (line.number, (StoredPart { checksum: Some(checksum), ..part.clone() }, checksum)))
     };
     journal.iter().filter_map(of_line).collect()
 }
@@ -254,7 +258,8 @@ mod tests {
             checksum: number,
             bytes,
         };
-        let stored = |number, etag: &str, bytes| StoredPart { number, etag: etag.to_owned(), bytes };
+        let stored =
+            |number, etag: &str, bytes| StoredPart { number, etag: etag.to_owned(), bytes, checksum: None };
         let (part, last) = (20 << 20, 5 << 20);
         let journal = [line(1, "a", part), line(2, "b", part), line(3, "c", last), line(4, "d", part)];
         let service =

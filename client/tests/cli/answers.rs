@@ -113,3 +113,87 @@ fn what_is_no_answer_of_s3_is_said() {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("the answer cannot be read"), "{ended:?}");
 }
+
+#[test]
+fn a_list_that_ends_early_is_an_error_and_nothing_is_removed() {
+    let sherd = Sherd::new();
+    let kept = sherd.write("down/kept", "text");
+    sherd.write("down/a", "1");
+    for next in ["", "<NextContinuationToken>t</NextContinuationToken>"] {
+        let page = LIST.replace("<Contents>", &format!("<IsTruncated>true</IsTruncated>{next}<Contents>"));
+        let server = Scripted::new(&[("200 OK", &page)]);
+        let folder = sherd.text("down");
+        let sync = ["sync", "s3://b", &folder, "--delete", "--compare", "size"];
+        let ended = Ended::of(sherd.command_at(server.address, &sync).output().expect("it runs"));
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.err.contains("the answer cannot be read"), "{ended:?}");
+        assert!(std::fs::exists(&kept).unwrap());
+    }
+}
+
+#[test]
+fn bytes_of_another_range_are_not_taken() {
+    let sherd = Sherd::new();
+    let head = ("200 OK\r\netag: \"e\"", "content");
+    for range in ["content-range: bytes 1-4/7", "content-range: bytes 0-4/7", "x: y"] {
+        let answer = format!("206 Partial Content\r\netag: \"e\"\r\n{range}");
+        let server = Scripted::new(&[head, (&answer, "cont")]);
+        let read = ["head", "-c", "4", "s3://b/k"];
+        let ended = Ended::of(sherd.command_at(server.address, &read).output().expect("it runs"));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+        assert!(ended.err.contains("another range was asked for"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_off_is_found_by_a_refusal_without_a_code() {
+    let sherd = Sherd::new();
+    let head = "403 Forbidden\r\ndate: Fri, 24 May 2013 00:00:00 GMT";
+    let server = Scripted::new(&[(head, ""), ("200 OK\r\netag: \"e\"", "")]);
+    let stat = sherd.command_at(server.address, &["stat", "s3://b/k"]).output().expect("it runs");
+    assert_eq!(Ended::of(stat).code, Some(0));
+    assert!(server.headers("x-amz-date")[1].starts_with("20130524T0000"), "{:?}", server.heads());
+    let now = httpdate::fmt_http_date(std::time::SystemTime::now());
+    let server = Scripted::new(&[(&format!("403 Forbidden\r\ndate: {now}"), "")]);
+    let stat = sherd.command_at(server.address, &["stat", "s3://b/k"]).output().expect("it runs");
+    assert_eq!((Ended::of(stat).code, server.heads().len()), (Some(4), 1), "a right clock changes nothing");
+}
+
+#[test]
+fn an_error_in_a_success_counts_by_its_code() {
+    let sherd = Sherd::new();
+    let server = Scripted::new(&[("200 OK", &error("AccessDenied"))]);
+    let ended = Ended::of(sherd.command_at(server.address, &["mb", "s3://b"]).output().expect("it runs"));
+    assert_eq!(server.heads().len(), 1, "{ended:?}");
+    assert!(ended.err.contains("AccessDenied (200)"), "{ended:?}");
+}
+
+#[test]
+fn an_upload_whose_end_is_refused_is_removed() {
+    let sherd = Sherd::new();
+    let file = sherd.write("file", vec![7; 18 << 20]);
+    let start = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+    let (part, refused) = (("200 OK\r\netag: \"p\"", ""), error("InvalidPart"));
+    let end = [("400 Bad Request", refused.as_str()), ("204 No Content", "")];
+    let server = Scripted::new(&[&[("200 OK", start), part, part, part][..], &end].concat());
+    let copy = ["cp", &file, "s3://b/k", "--workers", "1"];
+    let ended = Ended::of(sherd.command_at(server.address, &copy).output().expect("it runs"));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let heads = server.heads();
+    assert!(heads[4][0].starts_with("POST ") && heads[5][0].starts_with("DELETE "), "{heads:?}");
+    assert_eq!(sherd.journals(), [""; 0]);
+}
+
+#[test]
+fn headers_and_bytes_that_go_to_another_service_are_of_one_version() {
+    let sherd = Sherd::new();
+    let set = ["alias", "set", "node", &format!("http://{}", crate::fixture::node()), "tester"];
+    assert_eq!(sherd.fed(b"tester-secret\n", &set).code, Some(0));
+    let part = "206 Partial Content\r\netag: \"e\"\r\ncontent-range: bytes 0-3/4";
+    let server = Scripted::new(&[("200 OK\r\netag: \"e\"", "text"), (part, "text")]);
+    let copy = ["cp", "s3://b/k", &format!("node://{}/k", sherd.bucket)];
+    let ended = Ended::of(sherd.command_at(server.address, &copy).output().expect("it runs"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(server.headers("if-match")[1], "\"e\"");
+    assert_eq!(sherd.ok(&["cat", &sherd.url("k")]), "text");
+}

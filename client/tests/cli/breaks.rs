@@ -2,7 +2,10 @@
 //! The tests look at what is left, and how it goes on.
 
 use std::fs;
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
 
 use crate::fixture::{Ended, Sherd, node, noise, same};
 use crate::relay::{Relay, Rule, Way};
@@ -117,20 +120,72 @@ fn a_file_that_changes_during_its_upload_is_not_stored() {
     assert_eq!((sherd.uploads(), sherd.journals()), (vec![], vec![]), "no upload is left behind");
 }
 
+fn send(signal: Signal, child: &Child) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).expect("it runs");
+}
+
 #[test]
 fn an_interrupt_removes_what_was_under_way() {
     let sherd = Sherd::new();
     let file = sherd.write("file", noise(40 * MIB, 9));
-    let relay = Relay::new(Way::Up, Rule::Hold { bytes: 10 * MIB as u64 });
-    let copy = ["cp", &file, &sherd.url("file"), "--workers", "1"];
-    let child = sherd.command_at(relay.address, &copy).spawn().expect("it was built");
+    sherd.ok(&["cp", &file, &sherd.url("there")]);
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        for (way, source, target) in
+            [(Way::Up, &file, &sherd.url("file")), (Way::Down, &sherd.url("there"), &sherd.text("down/back"))]
+        {
+            let relay = Relay::new(way, Rule::Hold { bytes: 10 * MIB as u64 });
+            let child =
+                sherd.command_at(relay.address, &["cp", source, target]).spawn().expect("it was built");
+            relay.wait_until_held();
+            send(signal, &child);
+            relay.pass();
+            let ended = Ended::of(child.wait_with_output().expect("it ends"));
+            assert_eq!((ended.code, ended.err.as_str()), (Some(code), ""), "{ended:?}");
+            assert_eq!((sherd.uploads(), sherd.journals()), (vec![], vec![]));
+            assert_eq!(sherd.files("down"), [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_standard_input() {
+    let sherd = Sherd::new();
+    let relay = Relay::new(Way::Up, Rule::Hold { bytes: MIB as u64 });
+    let mut command = sherd.command_at(relay.address, &["pipe", &sherd.url("k")]);
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it was built");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(&noise(9 * MIB, 11)).expect("it reads");
     relay.wait_until_held();
-    let process = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(process, rustix::process::Signal::INT).expect("it runs");
+    send(Signal::INT, &child);
     relay.pass();
     let ended = Ended::of(child.wait_with_output().expect("it ends"));
     assert_eq!(ended.code, Some(130), "{ended:?}");
-    assert_eq!((sherd.uploads(), sherd.journals()), (vec![], vec![]));
+    assert_eq!(sherd.uploads(), []);
+    drop(input);
+}
+
+#[test]
+fn an_output_without_a_reader_ends_the_command_quietly() {
+    let sherd = Sherd::new();
+    let file = sherd.write("file", noise(4 * MIB, 12));
+    sherd.ok(&["cp", &file, &sherd.url("file")]);
+    for arguments in [vec!["cat", &sherd.url("file")], vec!["ls", &sherd.url(""), "-r"]] {
+        let mut child = sherd.command(&arguments).spawn().expect("it was built");
+        drop(child.stdout.take());
+        let ended = Ended::of(child.wait_with_output().expect("it ends"));
+        assert_eq!((ended.code, ended.err.as_str()), (Some(141), ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_transfer_that_cannot_begin_leaves_no_journal() {
+    let sherd = Sherd::new();
+    let file = sherd.write("file", noise(20 * MIB, 13));
+    assert_eq!(sherd.run(&["cp", &file, "s3://no-such-bucket/k"]).code, Some(3));
+    sherd.ok(&["cp", &file, &sherd.url("file")]);
+    let ended = sherd.run(&["cp", &sherd.url("file"), "/proc/none/file"]);
+    assert_ne!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(sherd.journals(), [""; 0]);
 }
 
 /// A limit of the size of files stands for a full disk: reserving room and writing fail at once.

@@ -175,3 +175,75 @@ fn objects_go_from_one_service_to_another_with_their_headers() {
     }
     assert_eq!(stat.matches("CRC64NVME").count(), 2, "{stat}");
 }
+
+#[test]
+fn what_lies_behind_a_link_is_not_removed() {
+    let sherd = Sherd::new();
+    let outside = sherd.write("outside/file", "x");
+    sherd.write("t/a", "a");
+    sherd.write("t/gone", "x");
+    sherd.fed(b"a", &["pipe", &sherd.url("p/a")]);
+    std::os::unix::fs::symlink("../outside", sherd.path("t/link")).unwrap();
+    let sync = ["sync", &sherd.url("p"), &sherd.text("t"), "--delete", "--compare", "size"];
+    let ended = sherd.run(&sync);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("behind a link"), "{ended:?}");
+    assert_eq!(sherd.files("t"), ["a", "link/file"]);
+    let ended = sherd.run(&["mv", "-r", &sherd.text("t"), &sherd.url("q")]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!((sherd.files("t"), fs::exists(outside).unwrap()), (vec!["link/file".to_owned()], true));
+}
+
+#[test]
+fn sources_of_one_name_do_not_replace_each_other() {
+    let sherd = Sherd::new();
+    let (one, other) = (sherd.write("a/x", "one"), sherd.write("b/x", "other"));
+    let ended = sherd.run(&["mv", &one, &other, &sherd.url("p/")]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("has the same name at the target"), "{ended:?}");
+    assert_eq!(
+        (fs::read_to_string(other).unwrap(), keys(&sherd, "p")),
+        ("other".to_owned(), vec!["p/x".to_owned()])
+    );
+    sherd.write("a/x", "one");
+    let ended = sherd.run(&["cp", "-r", &sherd.text("a"), &sherd.text("b"), &sherd.url("q")]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(sherd.ok(&["cat", &sherd.url("q/x")]), "one");
+}
+
+#[test]
+fn a_tree_that_is_moved_up_does_not_run_over_itself() {
+    let sherd = Sherd::new();
+    for (key, content) in [("p/q/q/x", "inner"), ("p/q/x", "outer"), ("p/q/y", "y")] {
+        sherd.fed(content.as_bytes(), &["pipe", &sherd.url(key)]);
+    }
+    let ended = sherd.run(&["mv", "-r", &sherd.url("p/q"), &sherd.url("p")]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("p/q/q/x: source and target overlap"), "{ended:?}");
+    assert_eq!(keys(&sherd, "p"), ["p/q/q/x", "p/x", "p/y"]);
+    assert_eq!(sherd.ok(&["cat", &sherd.url("p/x")]), "outer");
+}
+
+#[test]
+fn a_sync_that_failed_in_part_removes_nothing() {
+    let sherd = Sherd::new();
+    sherd.write("t/a", "a");
+    sherd.write("t/gone", "x");
+    for key in ["p/a/b", "p/c"] {
+        sherd.fed(b"x", &["pipe", &sherd.url(key)]);
+    }
+    // The file `a` stands where a folder would have to be.
+    let ended = sherd.run(&["sync", &sherd.url("p"), &sherd.text("t"), "--delete"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(sherd.files("t"), ["a", "c", "gone"]);
+}
+
+#[test]
+fn a_special_file_is_not_replaced() {
+    let sherd = Sherd::new();
+    sherd.fed(b"x", &["pipe", &sherd.url("k")]);
+    let _socket = std::os::unix::net::UnixListener::bind(sherd.path("socket")).expect("it is made");
+    let ended = sherd.run(&["cp", &sherd.url("k"), &sherd.text("socket")]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(!fs::metadata(sherd.path("socket")).unwrap().is_file());
+}

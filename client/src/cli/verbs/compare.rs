@@ -1,5 +1,7 @@
 //! `sync` and `diff`: two sides in one pass.
 
+use std::sync::atomic::Ordering;
+
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -12,6 +14,7 @@ use crate::error::{Error, NameFault};
 use crate::glob::Filters;
 use crate::limits::JOBS_AHEAD_MAX;
 use crate::sync::compare::{Merge, Pair, SideError};
+use crate::sync::doomed::{DoomedName, DoomedNames};
 use crate::sync::same::{Comparison, is_same};
 use crate::sync::side::{Side, SideEntry};
 use crate::transfer::delete::delete_keys;
@@ -26,28 +29,21 @@ pub(crate) async fn sync(session: &Session, arguments: SyncArgs) -> VerbResult {
         return usage(NameFault::Overlap.to_string());
     }
     let options = CopyOptions { is_move: false, attributes: attributes.given(), filters: filters.filters() };
-    let (doomed, keys) = mpsc::channel(JOBS_AHEAD_MAX);
+    let state = session.engine.settings().state.clone().unwrap_or_default();
+    let mut doomed = delete.then(|| DoomedNames::new(state));
     let plan = async |jobs: Jobs| {
-        let mut syncing = Syncer {
-            session,
-            target: &target,
-            options: &options,
-            compare,
-            doomed: delete.then_some(doomed),
-            held: Vec::new(),
-            has_source: false,
-        };
-        syncing.run(&jobs, Merge::new(source.entries(), target.entries())).await;
-    };
-    let delete_keys = async {
-        match &target {
-            Side::Prefix { client, scheme, bucket, .. } => {
-                delete_keys(&session.engine, client, scheme, bucket, keys).await;
-            }
-            Side::Folder(_) => drop(keys),
+        let mut syncing =
+            Syncer { session, target: &target, options: &options, compare, doomed: doomed.take() };
+        match syncing.run(&jobs, Merge::new(source.entries(), target.entries())).await {
+            Ok(()) => doomed = syncing.doomed,
+            Err(error) => session.fail("read", "", error).await,
         }
     };
-    tokio::join!(session.engine.run(plan), delete_keys);
+    session.engine.run(plan).await;
+    let failed = session.engine.progress().counters().failed.load(Ordering::Relaxed);
+    if let Some(doomed) = doomed.filter(|_| failed == 0) {
+        remove(session, &target, doomed).await?;
+    }
     Ok(Exit::Done)
 }
 
@@ -75,104 +71,120 @@ struct Syncer<'a> {
     target: &'a Side,
     options: &'a CopyOptions,
     compare: Comparison,
-    /// Takes keys to be removed; none once nothing may be removed any more.
-    doomed: Option<mpsc::Sender<(String, u64)>>,
-    /// Entries to be removed as soon as the source has shown one of its own.
-    held: Vec<SideEntry>,
-    has_source: bool,
+    /// Names that are to be removed; none once nothing may be removed.
+    doomed: Option<DoomedNames>,
 }
 
 impl Syncer<'_> {
-    async fn run(&mut self, jobs: &Jobs, mut merge: Merge) {
+    /// Goes through both sides. An error ends it before their end.
+    async fn run(&mut self, jobs: &Jobs, mut merge: Merge) -> Result<(), Error> {
+        let is_empty = !merge.has_source().await;
         while let Some(pair) = merge.next().await {
             match pair {
-                Ok(Pair::Source(entry)) => {
-                    self.has_source = true;
-                    self.copy(jobs, entry).await;
-                }
+                Ok(Pair::Source(entry)) => self.copy(jobs, entry).await?,
                 Ok(Pair::Both(source, target)) => {
-                    self.has_source = true;
                     if !is_same(&source, &target, self.compare).await {
-                        self.copy(jobs, source).await;
+                        self.copy(jobs, source).await?;
                     }
                 }
-                Ok(Pair::Target(entry)) if self.options.filters.take(&entry.name) => self.held.push(entry),
+                Ok(Pair::Target(entry)) if self.options.filters.take(&entry.name) => {
+                    let Some(doomed) = &mut self.doomed else { continue };
+                    if is_empty {
+                        // A source that is not mounted, or misspelt, would empty the target.
+                        let reason =
+                            std::io::Error::other("it is empty, so nothing is removed from the target");
+                        return Err(Error::file("read", "the source")(reason));
+                    }
+                    let SideEntry { name, bytes, is_behind_link, .. } = entry;
+                    doomed.push(DoomedName { name, bytes, is_behind_link })?;
+                }
                 Ok(Pair::Target(_)) => {}
-                Err(SideError { is_source, error }) => {
+                // Without the target's list everything would be copied again.
+                Err(SideError { is_source: false, error }) => return Err(error),
+                Err(SideError { is_source: true, error }) => {
                     // A name that the source could not show is not missing from it.
-                    if is_source {
-                        self.doomed = None;
-                    }
+                    self.doomed = None;
                     self.session.fail("read", "", error).await;
-                    if !is_source {
-                        // Without the target's list everything would be copied again.
-                        return;
-                    }
                 }
             }
-            if self.has_source {
-                self.remove_held().await;
-            }
         }
-        if !self.has_source && self.doomed.is_some() && !self.held.is_empty() {
-            let error = Error::file("read", "the source")(std::io::Error::new(
-                std::io::ErrorKind::NotFound,
-                "it is empty, so nothing is removed from the target",
-            ));
-            self.session.fail("delete", "", error).await;
-        }
-        self.doomed = None;
+        Ok(())
     }
 
-    async fn copy(&self, jobs: &Jobs, entry: SideEntry) {
+    async fn copy(&self, jobs: &Jobs, entry: SideEntry) -> Result<(), Error> {
         if !self.options.filters.take(&entry.name) {
-            return;
+            return Ok(());
         }
         let planned = match self.target.admits(&entry) {
-            None => return,
+            None => return Ok(()),
             Some(admitted) => admitted.and_then(|()| self.target.end(&entry.name)),
         };
         match planned {
-            Ok(end) => {
-                self.session.plan(jobs, self.options.job(entry.end, end, Some(entry.bytes))).await;
+            Ok(end) => self.session.plan(jobs, self.options.job(entry.end, end, Some(entry.bytes))).await,
+            Err(error) => {
+                self.session.fail("copy", entry.end.to_string(), error).await;
+                Ok(())
             }
-            Err(error) => self.session.fail("copy", entry.end.to_string(), error).await,
         }
     }
+}
 
-    async fn remove_held(&mut self) {
-        let Some(doomed) = &self.doomed else {
-            self.held.clear();
-            return;
-        };
-        for entry in std::mem::take(&mut self.held) {
-            let progress = self.session.engine.progress();
-            progress.planned(0);
-            let source = entry.end.to_string();
-            if self.session.is_dry_run {
-                let event = Event::Planned { verb: "delete", source, target: None, bytes: entry.bytes };
-                progress.report(event).await;
-                continue;
+/// Removes names from the target.
+async fn remove(session: &Session, target: &Side, doomed: DoomedNames) -> Result<(), Error> {
+    let (sender, keys) = mpsc::channel(JOBS_AHEAD_MAX);
+    let delete_keys = async {
+        match target {
+            Side::Prefix { client, scheme, bucket, .. } => {
+                delete_keys(&session.engine, client, scheme, bucket, keys).await;
             }
-            match entry.end {
-                JobEnd::Object { object, .. } => {
-                    let _deleter_is_gone = doomed.send((object.key, entry.bytes)).await;
-                }
-                JobEnd::File(path) => {
-                    let removed = path.clone();
-                    let event = match blocking(move || std::fs::remove_file(removed)).await {
-                        Ok(()) => Event::Done { verb: "delete", source, target: None, bytes: entry.bytes },
-                        Err(error) => Event::Failed {
-                            verb: "delete",
-                            source,
-                            error: Error::file("remove", path)(error),
-                        },
-                    };
-                    progress.report(event).await;
+            Side::Folder(_) => drop(keys),
+        }
+    };
+    let send = async {
+        // Moved in, so that the channel ends with the names.
+        let sender = sender;
+        for name in doomed.read()? {
+            if session.output.is_stopped() {
+                return Err(Error::Cancelled);
+            }
+            remove_one(session, target, name?, &sender).await?;
+        }
+        Ok(())
+    };
+    tokio::join!(send, delete_keys).0
+}
+
+async fn remove_one(
+    session: &Session,
+    target: &Side,
+    doomed: DoomedName,
+    keys: &mpsc::Sender<(String, u64)>,
+) -> Result<(), Error> {
+    let DoomedName { name, bytes, is_behind_link } = doomed;
+    let end = target.end(&name)?;
+    let (source, progress) = (end.to_string(), session.engine.progress());
+    if is_behind_link {
+        session.fail("delete", &source, Error::name(&source, NameFault::BehindLink)).await;
+        return Ok(());
+    }
+    progress.planned(0);
+    let event = match end {
+        _ if session.is_dry_run => Event::Planned { verb: "delete", source, target: None, bytes },
+        JobEnd::Object { object, .. } => {
+            return keys.send((object.key, bytes)).await.map_err(|_| Error::Cancelled);
+        }
+        JobEnd::File(path) => {
+            let removed = path.clone();
+            match blocking(move || std::fs::remove_file(removed)).await {
+                Ok(()) => Event::Done { verb: "delete", source, target: None, bytes },
+                Err(error) => {
+                    Event::Failed { verb: "delete", source, error: Error::file("remove", path)(error) }
                 }
             }
         }
-    }
+    };
+    progress.report(event).await;
+    Ok(())
 }
 
 pub(crate) async fn diff(session: &Session, arguments: DiffArgs) -> VerbResult {

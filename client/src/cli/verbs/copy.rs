@@ -1,7 +1,11 @@
 //! `cp` and `mv`: sources and a target become jobs.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
 
 use super::object::{cat, pipe};
 use crate::cli::address::{Address, RemoteAddress};
@@ -14,7 +18,7 @@ use crate::glob::Filters;
 use crate::local::media_type::media_type;
 use crate::local::path::file_name;
 use crate::s3::objects::{ObjectAttributes, ObjectName};
-use crate::sync::side::Side;
+use crate::sync::side::{Side, SideEntry};
 use crate::transfer::job::{Job, JobEnd, Jobs};
 
 /// Settings of a copy.
@@ -60,17 +64,16 @@ pub(crate) async fn copy(session: &Session, arguments: CopyArgs, is_move: bool) 
         check(source, &place, recursive)?;
     }
     let options = CopyOptions { is_move, attributes: attributes.given(), filters: filters.filters() };
+    let taken = (sources.len() > 1).then(|| Mutex::new(HashSet::new()));
     session
         .engine
         .run(async |jobs| {
+            let planner = Planner { session, jobs: &jobs, target: &place, options: &options, taken };
             for source in sources {
                 let name = address_text(&source);
-                let planned = if recursive {
-                    plan_tree(session, &jobs, source, &place, &options).await
-                } else {
-                    plan_one(session, &jobs, source, &place, &options).await
-                };
-                if let Err(error) = planned {
+                let ended =
+                    if recursive { planner.plan_tree(source).await } else { planner.plan_one(source).await };
+                if let Err(error) = ended {
                     session.fail(options.verb(), name, error).await;
                 }
             }
@@ -160,69 +163,90 @@ fn check(source: &Address, target: &Target, is_recursive: bool) -> Result<(), Ve
     }
 }
 
-async fn plan_one(
-    session: &Session,
-    jobs: &Jobs,
-    source: Address,
-    target: &Target,
-    options: &CopyOptions,
-) -> Result<(), Error> {
-    let (name, source, bytes) = match source {
-        Address::Local(path) => {
-            let metadata = std::fs::metadata(&path).map_err(Error::file("open", &path))?;
-            (file_name(&path)?.to_owned(), JobEnd::File(path), Some(metadata.len()))
-        }
-        Address::Remote(remote) => {
-            let (client, object) = session.remotes.object(&remote)?;
-            let name = remote.file_name().to_owned();
-            (name, JobEnd::Object { client, object, scheme: remote.scheme }, None)
-        }
-        Address::Standard => return Ok(()),
-    };
-    let target = target.end(&name)?;
-    session.plan(jobs, options.job(source, target, bytes)).await;
-    Ok(())
+/// Plans the jobs of a copy.
+struct Planner<'a> {
+    session: &'a Session,
+    jobs: &'a Jobs,
+    target: &'a Target,
+    options: &'a CopyOptions,
+    /// Hashes of the names that are taken at the target, where more than one source may take them.
+    taken: Option<Mutex<HashSet<u64>>>,
 }
 
-async fn plan_tree(
-    session: &Session,
-    jobs: &Jobs,
-    source: Address,
-    target: &Target,
-    options: &CopyOptions,
-) -> Result<(), Error> {
-    let Target::Side(target) = target else { return Ok(()) };
-    let source = side(session, source)?;
-    if target.is_below(&source) {
-        return Err(Error::name(target.end("")?.to_string(), NameFault::Overlap));
+impl Planner<'_> {
+    /// The end of a copy of this name: no two sources have one.
+    fn end(&self, name: &str) -> Result<JobEnd, Error> {
+        let end = self.target.end(name)?;
+        let Some(taken) = &self.taken else { return Ok(end) };
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        if taken.lock().insert(hasher.finish()) { Ok(end) } else { Err(Error::name(name, NameFault::Twice)) }
     }
-    let mut entries = source.entries();
-    let mut count = 0_u64;
-    while let Some(entry) = entries.recv().await {
-        count += 1;
-        let entry = match entry {
-            Ok(entry) if options.filters.take(&entry.name) => entry,
-            Ok(_) => continue,
-            Err(error) => {
-                session.fail("read", "", error).await;
-                continue;
+
+    async fn plan_one(&self, source: Address) -> Result<(), Error> {
+        let (name, source, bytes) = match source {
+            Address::Local(path) => {
+                let metadata = std::fs::metadata(&path).map_err(Error::file("open", &path))?;
+                (file_name(&path)?.to_owned(), JobEnd::File(path), Some(metadata.len()))
             }
+            Address::Remote(remote) => {
+                let (client, object) = self.session.remotes.object(&remote)?;
+                let name = remote.file_name().to_owned();
+                (name, JobEnd::Object { client, object, scheme: remote.scheme }, None)
+            }
+            Address::Standard => return Ok(()),
         };
-        let planned = match target.admits(&entry) {
-            None => continue,
-            Some(admitted) => admitted.and_then(|()| target.end(&entry.name)),
-        };
-        match planned {
-            Ok(end) => session.plan(jobs, options.job(entry.end, end, Some(entry.bytes))).await,
-            Err(error) => session.fail(options.verb(), entry.end.to_string(), error).await,
+        let target = self.end(&name)?;
+        self.session.plan(self.jobs, self.options.job(source, target, bytes)).await
+    }
+
+    async fn plan_tree(&self, source: Address) -> Result<(), Error> {
+        let Target::Side(target) = self.target else { return Ok(()) };
+        let (session, verb) = (self.session, self.options.verb());
+        let source = side(session, source)?;
+        if target.is_below(&source) {
+            return Err(Error::name(target.end("")?.to_string(), NameFault::Overlap));
+        }
+        let mut entries = source.entries();
+        let mut count = 0_u64;
+        while let Some(entry) = entries.recv().await {
+            count += 1;
+            let entry = match entry {
+                Ok(entry) if self.options.filters.take(&entry.name) => entry,
+                Ok(_) => continue,
+                Err(error) => {
+                    session.fail("read", "", error).await;
+                    continue;
+                }
+            };
+            let Some(admitted) = target.admits(&entry) else { continue };
+            let planned = admitted.and_then(|()| self.tree_end(&source, &entry));
+            match planned {
+                Ok(end) => {
+                    session.plan(self.jobs, self.options.job(entry.end, end, Some(entry.bytes))).await?;
+                }
+                Err(error) => session.fail(verb, entry.end.to_string(), error).await,
+            }
+        }
+        match source {
+            Side::Prefix { scheme, bucket, prefix, .. } if count == 0 => {
+                let path = Path::new(&format!("{scheme}://{bucket}/{prefix}")).to_owned();
+                Err(Error::file("find an object below", path)(std::io::ErrorKind::NotFound.into()))
+            }
+            _ => Ok(()),
         }
     }
-    match source {
-        Side::Prefix { scheme, bucket, prefix, .. } if count == 0 => {
-            let path = Path::new(&format!("{scheme}://{bucket}/{prefix}")).to_owned();
-            Err(Error::file("find an object below", path)(std::io::ErrorKind::NotFound.into()))
+
+    fn tree_end(&self, source: &Side, entry: &SideEntry) -> Result<JobEnd, Error> {
+        if self.options.is_move && entry.is_behind_link {
+            return Err(Error::name(entry.end.to_string(), NameFault::BehindLink));
         }
-        _ => Ok(()),
+        let end = self.end(&entry.name)?;
+        // Such a copy would be listed with the source, or replace what is still to be copied.
+        if source.contains(&end) {
+            return Err(Error::name(entry.end.to_string(), NameFault::Overlap));
+        }
+        Ok(end)
     }
 }
 

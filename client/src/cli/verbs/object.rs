@@ -11,10 +11,10 @@ use crate::checksum::ChecksumAlgorithm;
 use crate::cli::address::{Address, RemoteAddress};
 use crate::cli::arguments::{HeadArgs, ObjectsArgs, PipeArgs, PresignArgs, TagArgs};
 use crate::cli::exit::Exit;
-use crate::cli::output::time_text;
+use crate::cli::output::{STANDARD_OUTPUT, time_text};
 use crate::cli::session::{Session, VerbError, VerbResult, shown, usage};
 use crate::error::Error;
-use crate::limits::{HEAD_BYTES, PRESIGN_SECONDS_MAX};
+use crate::limits::{HEAD_BYTES, PART_BYTES_MIN, PRESIGN_SECONDS_MAX};
 use crate::s3::objects::{ObjectAttributes, ObjectInfo, ObjectRange};
 use crate::transfer::engine::blocking;
 use crate::transfer::fetch::{FetchPart, Sink, fetch};
@@ -36,7 +36,7 @@ async fn write_out(bytes: Bytes) -> Result<(), Error> {
         let mut out = std::io::stdout().lock();
         out.write_all(&bytes).and_then(|()| out.flush())
     });
-    written.await.map_err(Error::file("write", "standard output"))
+    written.await.map_err(Error::file("write", STANDARD_OUTPUT))
 }
 
 /// Reads the address of one object.
@@ -53,6 +53,9 @@ pub(crate) async fn cat(session: &Session, addresses: &[OsString]) -> VerbResult
             fetch(&session.engine, &client, &object, FetchPart::Whole, &mut StandardSink).await
         };
         if let Err(error) = read.await {
+            if session.output.is_unread(&error) {
+                break;
+            }
             session.fail("read", address.to_string(), error).await;
         }
     }
@@ -68,7 +71,7 @@ pub(crate) async fn head(session: &Session, arguments: HeadArgs) -> VerbResult {
     while at < end && (bytes.is_some() || left > 0) {
         let range = ObjectRange { offset: at, bytes: step.min(end - at), etag: info.etag.clone() };
         at += range.bytes;
-        step *= 2;
+        step = (step * 2).min(PART_BYTES_MIN);
         let mut read = BytesMut::new();
         let part = FetchPart::Range(range, ChecksumAlgorithm::Crc64Nvme);
         fetch(&session.engine, &client, &object, part, &mut read).await?;
