@@ -61,6 +61,8 @@ const OPENING_BYTES_MAX: usize = 9 + 11 + 2;
 /// their bytes, of which each reference takes more than its id.
 pub const INTRODUCES_MAX: usize =
     limits::PARTS_IN_RECORD_MAX + limits::OLDER_VERSIONS_BYTES_MAX / DataId::BYTES;
+/// Volumes in which the shards of one data id are durable: those of its set.
+pub const DURABLE_MAX: usize = limits::SET_VOLUMES_MAX;
 /// Buckets whose seals a recovering volume takes over in one call.
 pub const REPORTED_SEALS_MAX: usize = 1 << 16;
 /// Deletions that hold the seal of one bucket: a deletion that was given up takes its own away again.

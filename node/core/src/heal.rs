@@ -13,6 +13,8 @@ use crate::record::DataRef;
 const WITH_ID: u8 = 2;
 /// Entry form 3: a full data reference, or none.
 const WITH_DATA: u8 = 3;
+/// Hashed behind key and data id of a want: no data id is this long, so that no report has a want's id.
+const WANT: &[u8] = b"want";
 
 /// Names one damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,11 +67,22 @@ pub struct HealEntry {
 impl HealEntry {
     /// The id that this damage always has: from the key, and the data id where data is damaged.
     pub fn id(&self) -> HealId {
+        self.hashed(&[])
+    }
+
+    /// The id that this damage has as a want: in the log of the volume that lacks the data. Reports of it
+    /// have another id ([`Self::id`]), so that no other node ends a want when it ends a report.
+    pub fn want_id(&self) -> HealId {
+        self.hashed(WANT)
+    }
+
+    fn hashed(&self, suffix: &[u8]) -> HealId {
         let mut writer = Writer::new();
         crate::record::put_register_key(&mut writer, &self.key);
         if let Some(data) = &self.data {
             writer.raw(&data.id().to_bytes());
         }
+        writer.raw(suffix);
         let hash = blake3::hash(&writer.finish());
         let [id @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = *hash.as_bytes();
         HealId(id)
@@ -189,6 +202,17 @@ mod tests {
         assert_eq!(seen(1, named), seen(2, Some(DamagedData::Id(data().id))), "however it is written");
         assert_eq!(seen(1, None), seen(2, None));
         assert_ne!(seen(1, None), seen(1, named));
+    }
+
+    #[test]
+    fn a_want_has_another_id_than_a_report_of_the_same_damage() {
+        let wants =
+            [None, Some(DamagedData::Named(data()))].map(|data| HealEntry { key: key(), data, since_ms: 1 });
+        let ids: Vec<_> = wants.iter().flat_map(|entry| [entry.id(), entry.want_id()]).collect();
+        let mut unique = ids.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), ids.len());
     }
 
     proptest! {

@@ -126,6 +126,7 @@ impl SharedQueue {
             introduces: Vec::new(),
             finishes: false,
             positions: Arc::default(),
+            origin: sherd_core::register::ValueOrigin::default(),
         };
         let answer = self.ask(|done| Op::Accept { target, accept, heal: None, done });
         if answer.result.is_ok() {
@@ -241,6 +242,7 @@ fn an_answer_to_a_read_is_of_one_moment() {
                     introduces: Vec::new(),
                     finishes: false,
                     positions: Arc::default(),
+                    origin: sherd_core::register::ValueOrigin::default(),
                 };
                 let accept = Op::Accept { target, accept, heal: None, done };
                 let (raised, done) = slot();

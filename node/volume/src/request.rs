@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 
-use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, ShardId, VolumeId};
+use sherd_core::heal::{HealEntry, HealId};
+use sherd_core::id::{Ballot, Sequence, ShardId, VolumeId};
 use sherd_core::message::{AdoptedRow, Answer, Control, PulledRow, Target, ValueLimit};
 use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
@@ -116,6 +116,20 @@ pub enum Op {
     HealDone {
         /// Id of the entry.
         id: HealId,
+    },
+    /// Log a want that no accept made: of a shard that a walk over the volume's rows did not find.
+    WantPut {
+        /// The want.
+        want: HealEntry,
+        /// Called when it is durable.
+        done: Completion<()>,
+    },
+    /// Remove a want, if it is still the one that was looked at. Rides with the next frame.
+    WantDone {
+        /// Id of the want.
+        id: HealId,
+        /// Sequence of its record.
+        sequence: Sequence,
     },
     /// Put a note of replaced data. Rides with the next frame; what a crash loses of the last moment is
     /// left to the sweep, as the data of writes is that it cut short.

@@ -177,8 +177,14 @@ fn positions_that_come_with_an_accept_are_logged_with_its_row() {
     let frame = |volume: &mut Driver, count: u64, positions: Positions| {
         let before = volume.reader.status().frame_bytes;
         let value = large_value(count);
-        let accept =
-            Accept { ballot: ballot(count), value, introduces: Vec::new(), finishes: false, positions };
+        let accept = Accept {
+            ballot: ballot(count),
+            value,
+            introduces: Vec::new(),
+            finishes: false,
+            positions,
+            origin: sherd_core::register::ValueOrigin::default(),
+        };
         let (slot, done) = slot();
         volume.volume.submit(Op::Accept { target: target(&object("a")), accept, heal: None, done });
         volume.run();

@@ -64,7 +64,14 @@ fn submit_accept(
     heal: Option<(HealId, Bytes)>,
 ) -> Held<Answer<()>> {
     let (held, done) = slot();
-    let accept = Accept { ballot, value, introduces: Vec::new(), finishes: false, positions: Arc::default() };
+    let accept = Accept {
+        ballot,
+        value,
+        introduces: Vec::new(),
+        finishes: false,
+        positions: Arc::default(),
+        origin: sherd_core::register::ValueOrigin::default(),
+    };
     volume.volume.submit(Op::Accept { target: target(&object(name)), accept, heal, done });
     held
 }

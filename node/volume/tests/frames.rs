@@ -119,6 +119,7 @@ fn positions_are_durable_with_the_accept_that_brings_them_however_much_waits() {
         introduces: Vec::new(),
         finishes: false,
         positions: positions.clone().into(),
+        origin: sherd_core::register::ValueOrigin::default(),
     };
     volume.volume.submit(Op::Accept { target: target(&object("a")), accept, heal: None, done });
     volume.volume.step();
@@ -153,6 +154,7 @@ fn an_entry_that_an_accept_brings_again_outlives_the_end_that_still_waits() {
         introduces: Vec::new(),
         finishes: false,
         positions: std::sync::Arc::default(),
+        origin: sherd_core::register::ValueOrigin::default(),
     };
     let (target, heal) = (target(&object("a")), Some((id, bytes(2, 50))));
     let (held, done) = slot();

@@ -59,6 +59,7 @@ fn an_answer_that_depends_on_a_row_in_the_batch_is_not_given_before_its_sync() {
         introduces: Vec::new(),
         finishes: false,
         positions: std::sync::Arc::default(),
+        origin: sherd_core::register::ValueOrigin::default(),
     };
     let (stored, done) = slot();
     volume.volume.submit(Op::Accept { target: key.clone(), accept: accept(), heal: None, done });

@@ -229,6 +229,7 @@ fn rows_that_are_judged_and_not_durable_are_not_listed() {
         introduces: Vec::new(),
         finishes: false,
         positions: std::sync::Arc::default(),
+        origin: sherd_core::register::ValueOrigin::default(),
     };
     volume.volume.submit(Op::Accept { target: target(&object("new")), accept, heal: None, done });
     assert!(!shown(&list(&volume, &scan("", None))).contains(&"new".to_owned()));

@@ -6,19 +6,21 @@
 use bytes::Bytes;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{Ballot, DataId, RegisterKey};
+use sherd_core::id::{Ballot, DataId, Life, RegisterKey, VolumeId};
 use sherd_core::message::call::{AnswerKind, RegisterCall, VolumeAnswer};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, PulledRow, RowPage, RowScan, ScannedRow,
     Target, UnsettledKind, UnsettledPage, ValueLimit,
 };
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::{Accept, CommitHint, EncodedValue, Positions, Prepare, Row, RowHead, Vote};
+use sherd_core::register::{
+    Accept, CommitHint, DurableShards, EncodedValue, Positions, Prepare, Row, RowHead, ValueOrigin, Vote,
+};
 
 use super::call::call_answers_in;
 use super::value::check_digest;
 use super::{ConvertError, Wire, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire, required};
-use crate::limits::{ADOPTED_ROWS_MAX, INTRODUCES_MAX};
+use crate::limits::{ADOPTED_ROWS_MAX, DURABLE_MAX, INTRODUCES_MAX};
 use crate::v1;
 use crate::v1::register_call::{self, Call};
 
@@ -143,7 +145,7 @@ pub(crate) fn accept_to_wire(
     accept: &Accept,
     heal: Option<&HealEntry>,
 ) -> register_call::Accept {
-    let Accept { ballot, value, introduces, finishes, positions } = accept;
+    let Accept { ballot, value, introduces, finishes, positions, origin } = accept;
     register_call::Accept {
         target: Some(target.to_wire()),
         ballot: ballot.to_wire(),
@@ -152,6 +154,8 @@ pub(crate) fn accept_to_wire(
         finishes: *finishes,
         positions: positions.to_wire(),
         heal: heal.map(HealEntry::to_wire),
+        durable: list_to_wire(&origin.durable),
+        made_from: origin.made_from.as_ref().map(Wire::to_wire),
     }
 }
 
@@ -162,15 +166,43 @@ pub(crate) fn accept_to_wire(
 pub(crate) fn accept_from_wire(
     message: register_call::Accept,
 ) -> Result<(Target, Accept, Option<HealEntry>), ConvertError> {
-    let register_call::Accept { target, ballot, value, introduces, finishes, positions, heal } = message;
+    let register_call::Accept {
+        target,
+        ballot,
+        value,
+        introduces,
+        finishes,
+        positions,
+        heal,
+        durable,
+        made_from,
+    } = message;
+    let durable = list_from_wire(durable, INTRODUCES_MAX, "introduced data that is durable")?;
+    let made_from = made_from.map(Ballot::from_wire).transpose()?;
     let accept = Accept {
         ballot: Ballot::from_wire(ballot)?,
         value: EncodedValue::from_wire(required(value, "value")?)?,
         introduces: list_from_wire::<DataId>(introduces, INTRODUCES_MAX, "introduced data")?,
         finishes,
         positions: Positions::from_wire(positions)?,
+        origin: ValueOrigin { durable: durable.into(), made_from },
     };
     Ok((target_of(target)?, accept, heal.map(HealEntry::from_wire).transpose()?))
+}
+
+impl Wire for DurableShards {
+    type Message = register_call::DurableShards;
+
+    fn to_wire(&self) -> register_call::DurableShards {
+        let Self { data, lives } = self;
+        register_call::DurableShards { data: data.to_wire(), lives: list_to_wire(lives) }
+    }
+
+    fn from_wire(message: register_call::DurableShards) -> Result<Self, ConvertError> {
+        let register_call::DurableShards { data, lives } = message;
+        let lives = list_from_wire::<(VolumeId, Life)>(lives, DURABLE_MAX, "lives of a durable shard")?;
+        Ok(Self { data: DataId::from_wire(data)?, lives: lives.into() })
+    }
 }
 
 impl Wire for AdoptedRow {

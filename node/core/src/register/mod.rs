@@ -160,6 +160,37 @@ pub struct Accept {
     /// How far the volumes' logs were, as the answers to the prepare said. A volume that takes the accept
     /// logs them with its row: should one of the others come back with less, it is known.
     pub positions: Positions,
+    /// Where the data of the value is, so that each volume logs what it lacks of it.
+    pub origin: ValueOrigin,
+}
+
+/// Statement of a value's proposer about its data. A sender of before says nothing, which is the default:
+/// then each volume looks at all that the value names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ValueOrigin {
+    /// For data that the accept introduces, where its shards are durable. Of data that is not among it the
+    /// sender does not say.
+    pub durable: Arc<[DurableShards]>,
+    /// The ballot of the value that this one was made from, [`Ballot::ZERO`] where the prepare found none.
+    /// `None` where it also carries data of other registers, as a completed upload does that of its parts,
+    /// and where the sender does not say.
+    pub made_from: Option<Ballot>,
+}
+
+/// Volumes in which the shards of one data id are durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DurableShards {
+    /// The data.
+    pub data: DataId,
+    /// Each volume with the life in which it acknowledged its shard.
+    pub lives: Arc<[(VolumeId, Life)]>,
+}
+
+impl ValueOrigin {
+    /// Volumes and lives in which the shards of introduced data are durable; `None` where it does not say.
+    pub fn durable_in(&self, data: DataId) -> Option<&[(VolumeId, Life)]> {
+        self.durable.iter().find(|durable| durable.data == data).map(|durable| &*durable.lives)
+    }
 }
 
 /// Says that a value is committed.

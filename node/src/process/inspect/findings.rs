@@ -41,6 +41,8 @@ pub struct VolumeReport {
     pub shard_files: u64,
     /// MRF entries.
     pub heals: u64,
+    /// Wants: what the volume logged that it lacks.
+    pub wants: u64,
     /// Notes of replaced data.
     pub releases: u64,
 }

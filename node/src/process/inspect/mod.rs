@@ -34,6 +34,7 @@ use sherd_volume::identity::{ExpectedIdentity, Identity};
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::open::{Setup, open};
 use sherd_volume::options::Options;
+use sherd_volume::read::wants::wants;
 
 use self::findings::{Report, UnnamedShards, VolumeReport};
 use self::limits::{BUFFER_BYTES, PAGE};
@@ -197,6 +198,7 @@ fn describe(
         packed_shards: count(|after| reader.shards(after.copied(), PAGE), |seen| seen.shard)?,
         shard_files,
         heals: count(|after| reader.heals(after.copied(), PAGE), |(id, _)| *id)?,
+        wants: count(|after| wants(reader, after.copied(), PAGE), |logged| logged.id)?,
         releases: count(|after| reader.releases(after.copied(), PAGE), |(id, _)| *id)?,
     })
 }
@@ -242,13 +244,15 @@ fn write_report(report: &Report, wanted: InspectRequest, out: &mut dyn Write) ->
         writeln!(out, "  log {} segments, {} live bytes", volume.segments, volume.live_bytes)?;
         writeln!(
             out,
-            "  rows {} (tombstones {}, unsettled {}), packed shards {}, shard files {}, heals {}, releases {}",
+            "  rows {} (tombstones {}, unsettled {}), packed shards {}, shard files {}, heals {}, wants {}, \
+             releases {}",
             volume.rows,
             volume.tombstones,
             volume.unsettled,
             volume.packed_shards,
             volume.shard_files,
             volume.heals,
+            volume.wants,
             volume.releases
         )?;
     }

@@ -22,7 +22,7 @@ use sherd_core::register::proposer::{
     after_prepare,
 };
 use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
-use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Vote};
+use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, ValueOrigin, Vote};
 
 use super::failure::Failure;
 use super::limits::PAUSES_WITH_ACCEPT_MAX;
@@ -66,6 +66,8 @@ pub(super) struct DraftValue {
     pub(super) named: Vec<DataRef>,
     /// Data of the proposed value that the found value does not name.
     pub(super) introduces: Vec<DataId>,
+    /// The ballot of the found value, where the value has no data but its own and that one's.
+    pub(super) made_from: Option<Ballot>,
     /// The count of changes that it proposes.
     pub(super) count: u64,
 }
@@ -137,6 +139,11 @@ impl PreparedKey {
         *self.lacks_room.get_or_init(|| self.round.round.set.lacks_room())
     }
 
+    /// The ballot of the found value, [`Ballot::ZERO`] where nothing was found.
+    fn found_ballot(&self) -> Ballot {
+        self.found.as_ref().map_or(Ballot::ZERO, |found| found.ballot)
+    }
+
     /// The proposal of a draft with this value, unless it is too large or lacks room on the volumes.
     fn judge_value(&self, draft: &Draft, value: &Value) -> Result<DraftValue, Failure> {
         let before = self.found.as_ref().map(|found| &found.value);
@@ -153,7 +160,8 @@ impl PreparedKey {
         if needs_room && self.lacks_room() {
             return Err(Failure::Full);
         }
-        Ok(DraftValue { encoded, named, introduces, count: value.changes.count })
+        let made_from = draft.carried.is_empty().then(|| self.found_ballot());
+        Ok(DraftValue { encoded, named, introduces, made_from, count: value.changes.count })
     }
 }
 
@@ -462,7 +470,8 @@ impl RegisterChange<'_> {
         // A committed value can be read without the full volumes, and is brought to them when they have room:
         // their reserve is not for writes that they missed.
         let finishes = ready.found.as_ref().is_none_or(|found| !found.committed);
-        let accept = Accept { ballot, value: encoded, introduces: Vec::new(), finishes, positions };
+        let origin = ValueOrigin { made_from: Some(ready.found_ballot()), ..ValueOrigin::default() };
+        let accept = Accept { ballot, value: encoded, introduces: Vec::new(), finishes, positions, origin };
         self.batch.note_accept(accept.ballot, None);
         self.accept(&ready.round, &accept, None).await
     }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId};
 use sherd_core::record::{ConditionalChange, DataRef, KeptAnswer, State};
+use sherd_core::register::DurableShards;
 use sherd_core::register::call::earlier_success;
 use sherd_core::register::quorum::Lives;
 
@@ -191,6 +192,11 @@ impl MemberData {
     /// The data, if an accept has named it, with the highest ballot of such an accept.
     pub(super) fn named(&self) -> Option<(DataRef, Ballot)> {
         Some((self.staged.as_ref()?.data(), self.named_at?))
+    }
+
+    /// Volumes and lives in which its shards are durable.
+    pub(super) fn durable(&self) -> Option<DurableShards> {
+        self.staged.as_ref().map(StagedData::durable_shards)
     }
 
     /// The data, if it has to be healed because a volume lost its shard before any value named it: the

@@ -19,6 +19,7 @@ use sherd_core::message;
 use sherd_core::message::{ShardFileHeader, Target};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home};
+use sherd_core::register::DurableShards;
 use sherd_core::register::quorum::Lives;
 use sherd_core::stripe::Layout;
 use sherd_volume::buffer::{Buffer, BufferPool};
@@ -621,7 +622,7 @@ impl SyncingBody {
         }
         let is_missing = durable.count() < self.all_shards;
         let missing_since = is_missing.then(|| self.failures.given_up.since().unwrap_or_else(Instant::now));
-        Ok(StagedData { missing_since, lives, unnamed: self.unnamed })
+        Ok(StagedData { missing_since, lives: lives.into(), unnamed: self.unnamed })
     }
 }
 
@@ -631,7 +632,7 @@ pub(crate) struct StagedData {
     unnamed: UnnamedData,
     missing_since: Option<Instant>,
     /// The volumes on which shards are durable, and in which of their lives.
-    lives: Vec<(VolumeId, Life)>,
+    lives: Arc<[(VolumeId, Life)]>,
 }
 
 impl StagedData {
@@ -643,6 +644,11 @@ impl StagedData {
     /// where all are. A shard that was lost to a node that was down is missing since then.
     pub(crate) fn missing_for(&self) -> Option<Duration> {
         self.missing_since.map(|since| since.elapsed())
+    }
+
+    /// Where its shards are durable, for the accept that introduces it.
+    pub(crate) fn durable_shards(&self) -> DurableShards {
+        DurableShards { data: self.unnamed.data.id, lives: Arc::clone(&self.lives) }
     }
 
     /// Whether a volume with a shard is known to have begun another life since, in which the shard is gone.

@@ -79,6 +79,13 @@ pub(crate) const SHARD_LOOK_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const REBUILD_WINDOW_PATIENCE: Duration = Duration::from_secs(20);
 /// The cost of a row for the pace of a walk, beside its bytes.
 pub(crate) const ROW_COST_BYTES: u64 = 4 << 10;
+/// Between two looks which volumes of this node logged wants.
+pub(crate) const WANTS_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Wants of one page: a few hundred kibibytes with the longest keys.
+pub(crate) const WANTS_PAGE: usize = 256;
+/// The pause after a pass over the wants of a volume, and the longest one after passes that end nothing.
+pub(crate) const WANT_PAUSE_MS: u64 = 1_000;
+pub(crate) const WANT_PAUSE_MS_MAX: u64 = HEAL_PAUSE_MS_MAX;
 /// How often the logs are looked through for entries that came with a write.
 pub(crate) const RELOAD_EVERY: Duration = Duration::from_mins(1);
 /// How old a part that belongs to no open upload is to have come after its upload was closed. Attributes this

@@ -19,7 +19,7 @@
 //! progress      what is remembered of a volume over restarts
 //! queue         damage, in memory and in the logs: each worker that finds some puts it here
 //! rows          what volumes hold of a key, brought to all of them: settle, missed
-//! shards        what registers name: parts closed, registers checked, entries of the queue healed
+//! shards        what registers name: parts closed, registers checked, entries of the queue healed, wants
 //! release       superseded data
 //! buckets       deletions and seals left behind, what is left of deleted buckets
 //! walks         scrub, and sweep of the suspects that it finds
@@ -159,10 +159,13 @@ impl Upkeep {
             self.run("heal", |workers| async move { workers.healer.heal_queue().await });
         }
         self.run("heal entries", |workers| async move { workers.healer.reload_heals().await });
+        self.run("wants", |workers| async move { workers.wants.work_off().await });
         self.run("settle", |workers| async move { workers.settler.settle_rows().await });
         self.run("missed", |workers| async move { workers.missed.bring_missed_rows().await });
         self.run("space", |workers| async move { follow_space(&workers.deps, &workers.queue).await });
-        self.run("returns", |workers| async move { follow_returns(&workers.deps, &workers.queue).await });
+        self.run("returns", |workers| async move {
+            follow_returns(&workers.deps, &workers.queue, &workers.wants).await;
+        });
         self.run("leases", |workers| async move { workers.leases.renew_leases().await });
         self.run("release", |workers| async move { workers.releaser.release_data().await });
         self.run("scrub", |workers| async move { workers.scrubber.scrub_volumes().await });

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::deps::Deps;
 use super::queue::HealQueue;
+use super::shards::wants::WantWorker;
 use crate::upkeep::limits::{HEAL_PAUSE_MS_MAX, RETURN_LOOK_EVERY, RETURNS_WAKE_EVERY};
 
 /// The volumes of other nodes that vote, and whether the heals are to be woken for one of them.
@@ -40,19 +41,20 @@ impl ReturnedVolumes {
         wakes
     }
 
-    fn look(&mut self, deps: &Deps, queue: &HealQueue) {
+    fn look(&mut self, deps: &Deps, queue: &HealQueue, wants: &WantWorker) {
         let voting = deps.cluster.remote().all().into_iter().filter(|volume| volume.report.votes());
         if self.take(voting.map(|volume| volume.id).collect(), Instant::now()) {
             queue.mrf.wake_paused();
+            wants.wake_paused();
         }
     }
 }
 
 /// Wakes the heals when a volume of another node comes back.
-pub(crate) async fn follow_returns(deps: &Deps, queue: &HealQueue) {
+pub(crate) async fn follow_returns(deps: &Deps, queue: &HealQueue, wants: &WantWorker) {
     let mut returned = ReturnedVolumes::default();
     loop {
-        returned.look(deps, queue);
+        returned.look(deps, queue, wants);
         tokio::time::sleep(RETURN_LOOK_EVERY).await;
     }
 }
@@ -94,12 +96,12 @@ mod tests {
     async fn a_heal_that_failed_is_tried_again_when_a_volume_comes_back() {
         let directories = Directories::new(4);
         let node = directories.start().await;
-        let (deps, queue) = (&node.workers.deps, &node.workers.queue);
+        let (deps, queue, wants) = (&node.workers.deps, &node.workers.queue, &node.workers.wants);
         let remote = deps.cluster.remote();
         let report = VolumeReport { standing: VolumeStanding::Voting, ..VolumeReport::of(VOLUME) };
         remote.replace(NODE, std::slice::from_ref(&report));
         let mut returned = ReturnedVolumes::default();
-        returned.look(deps, queue);
+        returned.look(deps, queue, wants);
 
         let key = ObjectKey::new("a".to_owned()).expect("a key");
         let key = RegisterKey::object(BucketId([1; 16]), key);
@@ -108,10 +110,10 @@ mod tests {
         assert_eq!(queue.mrf.take(0), Some(entry.clone()));
         queue.mrf.failed(entry.id(), Spare(1), Vec::new(), u64::MAX / 2, 255);
         remote.node_is_down(NODE, "no answer");
-        returned.look(deps, queue);
+        returned.look(deps, queue, wants);
         assert_eq!(queue.mrf.take(0), None, "it pauses");
         remote.replace(NODE, &[report]);
-        returned.look(deps, queue);
+        returned.look(deps, queue, wants);
         assert_eq!(queue.mrf.take(0), Some(entry));
         node.close().await;
     }

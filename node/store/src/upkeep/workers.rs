@@ -24,6 +24,7 @@ use super::rows::settle::Settler;
 use super::shards::check::RegisterChecker;
 use super::shards::heal::Healer;
 use super::shards::parts::PartCloser;
+use super::shards::wants::WantWorker;
 use super::walks::scrub::{ScrubCounters, Scrubber};
 use super::walks::suspects::Suspects;
 use super::walks::sweep::Sweeper;
@@ -35,6 +36,7 @@ pub(crate) struct Workers {
     pub(crate) settler: Settler,
     pub(crate) missed: MissedRowBringer,
     pub(crate) healer: Healer,
+    pub(crate) wants: WantWorker,
     pub(crate) releaser: Arc<Releaser>,
     pub(crate) deletion_watcher: DeletionWatcher,
     pub(crate) documents: DocumentSweeper,
@@ -87,6 +89,7 @@ impl Workers {
             settler: Settler::new(&deps, &queue),
             missed: MissedRowBringer::new(&deps),
             healer: Healer::new(&deps, &queue, &checker, &parts),
+            wants: WantWorker::new(&deps, &queue),
             deletion_watcher: DeletionWatcher::new(&deps),
             documents: DocumentSweeper::new(&deps),
             sweeper: Sweeper::new(&deps, &progress, &suspects, &parts),

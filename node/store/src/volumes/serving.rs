@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
 use sherd_core::env::Clock;
+use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::message;
+use sherd_volume::error::Error;
 use sherd_volume::read::reader::Reader;
-use sherd_volume::request::Op;
+use sherd_volume::read::wants::{self, LoggedWant};
+use sherd_volume::request::{Completion, Op};
 
 use super::faults::Faults;
 use super::limits::LAZY_PATIENCE;
@@ -50,6 +55,34 @@ impl ServingVolume {
     pub(crate) fn submit_lazily(&self, op: Op) -> Result<(), message::Error> {
         let command = LogCommand::Op { op, queued_us: 0 };
         self.queue.try_send_idly(command, LAZY_PATIENCE).map_err(|error| refused(&error))
+    }
+
+    /// Logs a want of a walk over the volume's rows; durable when this returns.
+    ///
+    /// # Errors
+    /// As the volume refuses it.
+    pub(crate) async fn put_want(&self, want: HealEntry) -> Result<(), message::Error> {
+        let (answer, done) = oneshot::channel();
+        let done_with = Completion::new(move |result: Result<(), Error>| drop(answer.send(result)));
+        self.submit(Op::WantPut { want, done: done_with })?;
+        done.await.map_err(|_| unreachable_because("the volume is closing"))?.map_err(Into::into)
+    }
+
+    /// One page of the wants in the volume's log, behind `after`.
+    ///
+    /// # Errors
+    /// [`message::Error::Busy`] when too many reads wait; else as the volume fails.
+    pub(crate) async fn wants(
+        self: &Arc<Self>,
+        after: Option<HealId>,
+        limit: usize,
+    ) -> Result<Vec<LoggedWant>, message::Error> {
+        let (answer, page) = oneshot::channel();
+        let reader = Arc::clone(&self.reader);
+        let job = move || drop(answer.send(wants::wants(&reader, after, limit)));
+        self.reads.run(job).map_err(|crate::machine::workers::QueueFull| message::Error::Busy)?;
+        // A volume that is closed drops what waits.
+        page.await.map_err(|_| unreachable_because("the volume is closing"))?.map_err(Into::into)
     }
 
     pub(super) fn command(&self, command: LogCommand) -> Result<(), message::Error> {

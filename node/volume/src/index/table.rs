@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use sherd_core::checksum::Digest;
 use sherd_core::codec::{DecodeError, Reader, Writer};
-use sherd_core::heal::HealId;
+use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, DataId, Life, RegisterKey, Sequence, ShardId};
 pub use sherd_core::record::row_key::{
     OBJECT, PART, RowKeys, UNSETTLED, parse_row_key, row_key, unsettled_key,
@@ -324,6 +324,11 @@ pub fn heal_key(id: HealId) -> Bytes {
 pub fn parse_heal_key(bytes: &[u8]) -> Option<HealId> {
     let (&[HEAL], rest) = bytes.split_first_chunk::<1>()? else { return None };
     rest.try_into().ok().map(HealId)
+}
+
+/// The want that an MRF entry is; `None` for a report, which has another id.
+pub(crate) fn want_in(id: HealId, stored: &Bytes) -> Option<HealEntry> {
+    HealEntry::decode(stored.clone()).ok().filter(|entry| entry.want_id() == id)
 }
 
 /// The index key of a note of replaced data.

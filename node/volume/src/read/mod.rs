@@ -5,6 +5,7 @@
 //!        `-> recent: what was read lately
 //! ```
 
+pub mod wants;
 pub mod list;
 pub mod reader;
 pub(crate) mod recent;

@@ -24,7 +24,7 @@ use sherd_core::release::ReleaseId;
 use crate::error::Error;
 use crate::format::Subject;
 use crate::identity::failure::FailureFile;
-use crate::index::table::{self, Body, Origin, row_key, shard_key};
+use crate::index::table::{self, Body, Entry, Origin, row_key, shard_key};
 use crate::limits::LOOKUP_TRIES;
 use crate::log::read::{self, ReadError};
 use crate::lookup::{Lookup, Source};
@@ -356,15 +356,18 @@ impl Reader {
         Err(self.shared.corrupt(format!("row of {key:?}")))
     }
 
-    /// MRF entries in the order of their ids, behind `after`.
+    /// MRF entries but for wants, in the order of their ids, behind `after`.
     ///
     /// # Errors
     /// [`Error::Failed`].
     pub fn heals(&self, after: Option<HealId>, limit: usize) -> Result<Vec<(HealId, Bytes)>, Error> {
         let from =
             after.map_or_else(|| Bytes::from_static(&[table::HEAL]), |id| behind(&table::heal_key(id)));
-        self.collect(&from, table::HEAL, limit, |key, body| match body {
-            Body::Heal { entry } => table::parse_heal_key(key).map(|id| (id, entry)),
+        self.collect(&from, table::HEAL, limit, |key, entry| match entry.body {
+            Body::Heal { entry } => {
+                let id = table::parse_heal_key(key)?;
+                table::want_in(id, &entry).is_none().then_some((id, entry))
+            }
             Body::Row(_) | Body::Shard { .. } | Body::State(_) | Body::Release { .. } => None,
         })
     }
@@ -376,7 +379,7 @@ impl Reader {
     pub fn releases(&self, after: Option<ReleaseId>, limit: usize) -> Result<Vec<(ReleaseId, Bytes)>, Error> {
         let from =
             after.map_or_else(|| Bytes::from_static(&[table::RELEASE]), |id| behind(&table::release_key(id)));
-        self.collect(&from, table::RELEASE, limit, |key, body| match body {
+        self.collect(&from, table::RELEASE, limit, |key, entry| match entry.body {
             Body::Release { entry } => table::parse_release_key(key).map(|id| (id, entry)),
             Body::Row(_) | Body::Shard { .. } | Body::State(_) | Body::Heal { .. } => None,
         })
@@ -388,7 +391,7 @@ impl Reader {
     /// [`Error::Failed`].
     pub fn shards(&self, after: Option<ShardId>, limit: usize) -> Result<Vec<SeenShard>, Error> {
         let from = after.map_or_else(|| Bytes::from_static(&[table::SHARD]), |id| behind(&shard_key(id)));
-        self.collect(&from, table::SHARD, limit, |key, body| match body {
+        self.collect(&from, table::SHARD, limit, |key, entry| match entry.body {
             Body::Shard { key: register, .. } => {
                 table::parse_shard_key(key).map(|shard| SeenShard { shard, key: register, is_whole: true })
             }
@@ -396,12 +399,12 @@ impl Reader {
         })
     }
 
-    fn collect<T>(
+    pub(super) fn collect<T>(
         &self,
         from: &[u8],
         table: u8,
         limit: usize,
-        take: impl Fn(&Bytes, Body) -> Option<T>,
+        take: impl Fn(&Bytes, Entry) -> Option<T>,
     ) -> Result<Vec<T>, Error> {
         self.shared.check()?;
         let mut walk = KeyWalk::new(&self.shared, from, Some(Bytes::copy_from_slice(&[table + 1])));
@@ -410,7 +413,7 @@ impl Reader {
             let Some((key, value)) = walk.next()? else { break };
             let entry = crate::state::apply::decode_entry(&key, value)
                 .map_err(|error| self.shared.index_failed(&error))?;
-            taken.extend(take(&key, entry.body));
+            taken.extend(take(&key, entry));
         }
         Ok(taken)
     }

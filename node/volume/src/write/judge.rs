@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, DataId, RegisterKey, ShardId};
+use sherd_core::id::{Ballot, DataId, Life, RegisterKey, ShardId};
 use sherd_core::limits;
 use sherd_core::message::{AdoptedRow, Answer, PulledRow, Target, ValueLimit};
 use sherd_core::record::Value;
@@ -16,9 +16,12 @@ use sherd_core::register::acceptor::{
     judge_raise, judge_read,
 };
 use sherd_core::register::heal::look::{ShownRow, treat_shown};
+use sherd_core::register::heal::want::StoringVolume;
 use sherd_core::register::recover::{Adoption, adopt};
 use sherd_core::register::seal::Seals;
-use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, Row, RowHead, ValueTraits, Vote};
+use sherd_core::register::{
+    Accept, EncodedValue, Prepare, Refusal, Row, RowHead, ValueOrigin, ValueTraits, Vote,
+};
 
 use crate::error::Error;
 use crate::format::{Flags, Hint, Subject};
@@ -33,6 +36,7 @@ use crate::write::control::not_recovering;
 use crate::write::piggyback_queue::hint_bytes;
 use crate::write::plan::{BatchPlan, JudgedPlace, PendingRow};
 use crate::write::volume::Volume;
+use crate::write::wants::{is_wanted, put_want, put_want_of, want_bytes};
 
 /// Bytes of a record beside its payload, about: for deciding whether an operation still fits.
 const RECORD_OVERHEAD_BYTES: usize = 2048;
@@ -93,6 +97,7 @@ struct Offer<'a> {
     value: EncodedValue,
     traits: ValueTraits,
     introduces: &'a [DataId],
+    origin: ValueOrigin,
     flags: Flags,
     /// Whether a full volume may refuse it: it names no new data, and was not admitted elsewhere.
     is_new: bool,
@@ -106,7 +111,7 @@ fn offer(
     known: &KnownRow,
     offered: Offer<'_>,
 ) -> Result<Result<AcceptVerdict, Refusal>, Error> {
-    let Offer { ballot, value, traits, introduces, flags, is_new } = offered;
+    let Offer { ballot, value, traits, introduces, origin, flags, is_new } = offered;
     let row = target.rows().row();
     let lacks_room = is_new && volume.shared.is_full() && needs_room(plan, row, known, &value, traits);
     let asked = asked(target, volume.shared.clock.as_ref());
@@ -125,6 +130,13 @@ fn offer(
             return Err(Error::Full);
         }
         volume.see_epoch(plan, target);
+        let own = StoringVolume {
+            volume: volume.id,
+            life: Life(volume.working.life),
+            row_before: known.head.map_or(Ballot::ZERO, |head| head.ballot),
+        };
+        let now_ms = volume.shared.clock.wall_ms();
+        put_want_of(plan, (own, &target.key), (&value, introduces, &origin), now_ms);
         let stored = NewRow { key: &target.key, keys: target.rows(), before: known.before };
         Volume::store(plan, &stored, ballot, value, (traits, flags));
     }
@@ -155,19 +167,23 @@ fn check_row(value: &EncodedValue, head: &RowHead, payload_max: usize) -> Result
 pub(crate) fn op_bytes(op: &Op) -> usize {
     let encoded = |value: &EncodedValue| value.head.len() + value.inline.len();
     let payload = match op {
-        Op::Accept { accept, heal, .. } => {
-            encoded(&accept.value) + heal.as_ref().map_or(0, |(_, entry)| entry.len() + RECORD_OVERHEAD_BYTES)
+        Op::Accept { target, accept, heal, .. } => {
+            encoded(&accept.value)
+                + heal.as_ref().map_or(0, |(_, entry)| entry.len() + RECORD_OVERHEAD_BYTES)
+                + want_bytes(&target.key)
         }
         Op::PutShard { payload, .. } => payload.iter().map(Bytes::len).sum(),
         Op::HealPut { entry, .. } => entry.len(),
+        Op::WantPut { want, .. } => want_bytes(&want.key),
         Op::Adopt { rows, .. } => rows.first().map_or(0, |row| encoded(&row.value)),
-        Op::Pull { row, .. } => encoded(&row.value),
+        Op::Pull { target, row, .. } => encoded(&row.value) + want_bytes(&target.key),
         Op::Control { control, .. } => super::control::control_bytes(control),
         Op::Prepare { .. }
         | Op::Commit { .. }
         | Op::Read { .. }
         | Op::DeleteShard { .. }
         | Op::HealDone { .. }
+        | Op::WantDone { .. }
         | Op::ReleasePut { .. }
         | Op::ReleaseDone { .. }
         | Op::PeerSeen { .. }
@@ -195,6 +211,19 @@ impl Volume {
             Op::DeleteShard { shard, done } => return self.delete_shard(plan, shard, done),
             Op::HealPut { id, entry, done } => self.heal_put(plan, id, entry, done),
             Op::HealDone { id } => self.lazy_healed(id),
+            Op::WantPut { want, done } => {
+                // A walk that is made again finds the same shards missing.
+                if is_wanted(&self.shared, &self.piggyback, &want) {
+                    done.complete(Ok(()));
+                    return JudgedPlace::Done;
+                }
+                put_want(plan, &want);
+                plan.confirm(done);
+            }
+            Op::WantDone { id, sequence } => {
+                self.piggyback.end_want(id, sequence);
+                self.piggyback_begins();
+            }
             Op::ReleasePut { id, entry } => self.lazy_release(id, entry),
             Op::ReleaseDone { id } => self.lazy_released(id),
             Op::PeerSeen { volume, position } => {
@@ -346,7 +375,7 @@ impl Volume {
         heal: Option<(HealId, Bytes)>,
         done: Completion<Answer<()>>,
     ) {
-        let Accept { ballot, value, introduces, finishes, positions } = accept;
+        let Accept { ballot, value, introduces, finishes, positions, origin } = accept;
         self.see_positions(&positions);
         let judged = self.known(plan, &target.key, target.rows().row(), ValueLimit::NOTHING);
         let payload_max = self.log.record_payload_max();
@@ -358,7 +387,7 @@ impl Volume {
         let waits = known.is_pending || plan.changes_state;
         let is_new = !finishes && introduces.is_empty();
         let offered =
-            Offer { ballot, value, traits, introduces: &introduces, flags: Flags::default(), is_new };
+            Offer { ballot, value, traits, introduces: &introduces, origin, flags: Flags::default(), is_new };
         let verdict = match offer(self, plan, target, &known, offered) {
             Ok(verdict) => verdict,
             Err(error) => return done.complete(Err(error)),
@@ -519,8 +548,17 @@ impl Volume {
         match treat_shown(known.head.as_ref(), &head) {
             ShownRow::Pull => {
                 let flags = Flags::default().with(Flags::COMMITTED, head.committed);
-                let offered =
-                    Offer { ballot: head.ballot, value, traits, introduces: &[], flags, is_new: true };
+                // Data of a pulled row was never on its way here: all that it names is looked at.
+                let origin = ValueOrigin::default();
+                let offered = Offer {
+                    ballot: head.ballot,
+                    value,
+                    traits,
+                    introduces: &[],
+                    origin,
+                    flags,
+                    is_new: true,
+                };
                 match offer(self, plan, target, &known, offered) {
                     Ok(verdict) => {
                         let waits = waits || verdict == Ok(AcceptVerdict::Store);

@@ -14,3 +14,4 @@ pub(crate) mod plan;
 pub mod step;
 pub mod upkeep;
 pub mod volume;
+pub(crate) mod wants;

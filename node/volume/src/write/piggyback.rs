@@ -4,8 +4,8 @@
 //! submit -> PiggybackQueue -> a frame takes what fits -> durable: gone from here
 //!                                                     -> refused: queued again
 //! ```
-//! Guards that what was once taken in is not lost with a frame that the disk refused: commits, ends of heals
-//! and releases, and positions of the peers' logs. Called by the volume's thread alone.
+//! Guards that what was once taken in is not lost with a frame that the disk refused: commits, ends of heals,
+//! wants and releases, and positions of the peers' logs. Called by the volume's thread alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +38,7 @@ impl PiggybackQueue {
         let room = frame_bytes_max.saturating_sub(plan.bytes + ROOM_BYTES);
         let room = self.add_hints(plan, room);
         let room = self.add_healed(plan, shared, room);
+        let room = self.add_wants_ended(plan, shared, room);
         let room = self.add_releases(plan, shared, room);
         let seen = front_of_map(&mut self.seen, room / PIGGYBACK_RECORD_BYTES);
         for (volume, (life, durable)) in &seen {
@@ -104,6 +105,31 @@ impl PiggybackQueue {
         }
         let room = room - healed.len() * PIGGYBACK_RECORD_BYTES;
         plan.piggyback.taken.healed = healed;
+        room
+    }
+
+    /// Adds the ends of wants: of those that are still the ones which were looked at.
+    fn add_wants_ended(&mut self, plan: &mut BatchPlan, shared: &VolumeShared, room: usize) -> usize {
+        let ended = front_of_map(&mut self.wants_ended, room / PIGGYBACK_RECORD_BYTES);
+        for (id, sequence) in &ended {
+            let key = heal_key(*id);
+            if plan.keys.contains(&key) {
+                continue;
+            }
+            match shared.entry(&key) {
+                Ok(Some(entry)) if entry.origin.sequence == *sequence => {
+                    let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
+                    plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    self.wants_ended.insert(*id, *sequence);
+                    self.since_us = None;
+                }
+            }
+        }
+        let room = room - ended.len() * PIGGYBACK_RECORD_BYTES;
+        plan.piggyback.taken.wants_ended = ended;
         room
     }
 

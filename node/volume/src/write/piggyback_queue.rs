@@ -19,6 +19,8 @@ pub(crate) struct PiggybackQueue {
     pub(crate) hints: Vec<HintedCommit>,
     pub(crate) hints_bytes: usize,
     pub(crate) healed: BTreeSet<HealId>,
+    /// Ended wants, by the sequence of the record that each end is of.
+    pub(crate) wants_ended: BTreeMap<HealId, Sequence>,
     pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
     pub(crate) released: BTreeSet<ReleaseId>,
     pub(crate) seen: BTreeMap<VolumeId, (Life, Sequence)>,
@@ -39,8 +41,14 @@ impl PiggybackQueue {
     }
 
     pub(crate) fn len(&self) -> usize {
-        let Self { hints, healed, releases, released, seen, notes, hints_bytes: _, since_us: _ } = self;
-        hints.len() + healed.len() + releases.len() + released.len() + seen.len() + notes.len()
+        let Self { hints, healed, wants_ended, releases, released, seen, notes, .. } = self;
+        hints.len()
+            + healed.len()
+            + wants_ended.len()
+            + releases.len()
+            + released.len()
+            + seen.len()
+            + notes.len()
     }
 
     /// Notes since when a record waits for a frame.
@@ -50,11 +58,24 @@ impl PiggybackQueue {
 
     /// Takes back records of a frame that was refused; those queued since are newer.
     pub(super) fn put_back(&mut self, refused: Self) {
-        let Self { mut hints, hints_bytes: _, healed, releases, released, seen, notes, since_us } = refused;
+        let Self {
+            mut hints,
+            hints_bytes: _,
+            healed,
+            wants_ended,
+            releases,
+            released,
+            seen,
+            notes,
+            since_us,
+        } = refused;
         self.hints_bytes += hints.iter().map(|hinted| hint_bytes(&hinted.hint)).sum::<usize>();
         hints.append(&mut self.hints);
         self.hints = hints;
         self.healed.extend(healed);
+        for (id, sequence) in wants_ended {
+            self.wants_ended.entry(id).or_insert(sequence);
+        }
         for (id, entry) in releases {
             self.releases.entry(id).or_insert(entry);
         }

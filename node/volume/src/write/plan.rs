@@ -78,6 +78,8 @@ pub(crate) struct BatchPlan {
     pub(crate) changes_state: bool,
     /// Whether a waiter is answered when this batch is durable.
     pub(crate) is_awaited: bool,
+    /// Wants among its records.
+    pub(crate) wants_count: u64,
     /// The records that no one waits for.
     pub(crate) piggyback: PiggybackBatch,
     waiters: Vec<Waiter>,

@@ -188,12 +188,16 @@ fn refuse(op: Op, error: &Error) {
         Op::Accept { done, .. } | Op::Adopt { done, .. } | Op::Pull { done, .. } | Op::Drop { done, .. } => {
             done.complete(Err(error.clone()));
         }
-        Op::PutShard { done, .. } | Op::DeleteShard { done, .. } | Op::HealPut { done, .. } => {
+        Op::PutShard { done, .. }
+        | Op::DeleteShard { done, .. }
+        | Op::HealPut { done, .. }
+        | Op::WantPut { done, .. } => {
             done.complete(Err(error.clone()));
         }
         Op::Control { done, .. } => done.complete(Err(error.clone())),
         Op::Commit { .. }
         | Op::HealDone { .. }
+        | Op::WantDone { .. }
         | Op::ReleasePut { .. }
         | Op::ReleaseDone { .. }
         | Op::PeerSeen { .. }

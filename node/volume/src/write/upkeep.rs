@@ -58,6 +58,8 @@ pub struct Status {
     pub missed_rows: u64,
     /// Such rows that had no place in the list, since it was opened.
     pub unlisted_rows: u64,
+    /// Wants logged since it was opened.
+    pub wants_logged: u64,
     /// Microseconds that syncs of the log took since it was opened.
     pub sync_us: Distribution,
     /// Microseconds that the longest took.
@@ -107,6 +109,7 @@ impl Reader {
             live_bytes: load(&counters.live_bytes),
             missed_rows: load(&counters.missed_rows),
             unlisted_rows: load(&counters.unlisted_rows),
+            wants_logged: counters.wants_logged.load(Ordering::Acquire),
             sync_us: counters.sync_us.distribution(),
             sync_us_max: load(&counters.sync_us_max),
             frame_records: counters.frame_records.distribution(),

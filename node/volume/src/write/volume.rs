@@ -226,6 +226,7 @@ impl Volume {
         self.shared.counters.live_bytes.store(self.derived.live_total(), Ordering::Relaxed);
         self.shared.counters.missed_rows.store(self.derived.missed_count(), Ordering::Relaxed);
         self.shared.counters.unlisted_rows.store(self.derived.unlisted_count(), Ordering::Relaxed);
+        self.shared.counters.wants_logged.fetch_add(plan.wants_count, Ordering::Release);
         let mut promises = self.shared.promises.lock();
         promises.end_all();
         for (key, row) in &plan.rows {

@@ -183,6 +183,7 @@ impl Script {
             introduces: Vec::new(),
             finishes: false,
             positions: Arc::default(),
+            origin: sherd_core::register::ValueOrigin::default(),
         };
         let heal =
             (self.below(6) == 0).then(|| (HealId([self.heal_number(); 16]), bytes(ballot.time.as_u64(), 60)));

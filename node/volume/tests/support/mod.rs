@@ -279,7 +279,8 @@ impl Driver {
         finishes: bool,
     ) -> Result<Answer<()>, Error> {
         let (value, introduces, positions) = (value.clone(), Vec::new(), Arc::default());
-        let accept = Accept { ballot, value, introduces, finishes, positions };
+        let origin = sherd_core::register::ValueOrigin::default();
+        let accept = Accept { ballot, value, introduces, finishes, positions, origin };
         let target = target(key);
         self.ask(|done| Op::Accept { target, accept, heal: None, done })
     }

@@ -19,7 +19,7 @@ use sherd_core::message::{
 };
 use sherd_core::placement;
 use sherd_core::record::{Home, Value};
-use sherd_core::register::{Accept, EncodedValue, Positions, Refusal, Row, RowHead, Vote};
+use sherd_core::register::{Accept, EncodedValue, Positions, Refusal, Row, RowHead, ValueOrigin, Vote};
 use sherd_core::report::{NodeReport, VolumeCondition, VolumeReport, VolumeStanding};
 
 use super::strategy::inline_object;
@@ -66,6 +66,7 @@ fn accept() -> Accept {
         introduces: Vec::new(),
         finishes: false,
         positions: Positions::default(),
+        origin: ValueOrigin::default(),
     }
 }
 

@@ -30,7 +30,8 @@ use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::{Asker, Memory};
 use sherd_core::register::recover::opening::{Opening, OpeningHistory};
 use sherd_core::register::{
-    Accept, Answerer, CommitHint, EncodedValue, Positions, Prepare, Refusal, Row, RowHead, Vote,
+    Accept, Answerer, CommitHint, DurableShards, EncodedValue, Positions, Prepare, Refusal, Row, RowHead,
+    ValueOrigin, Vote,
 };
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
@@ -228,15 +229,23 @@ fn release_entry() -> impl Strategy<Value = ReleaseEntry> {
 }
 
 fn accept() -> impl Strategy<Value = Accept> {
-    (ballot(), encoded_value(), vec(data_id(), 0..4), any::<bool>(), positions()).prop_map(
-        |(ballot, value, introduces, finishes, positions)| Accept {
+    (ballot(), encoded_value(), vec(data_id(), 0..4), any::<bool>(), positions(), value_origin()).prop_map(
+        |(ballot, value, introduces, finishes, positions, origin)| Accept {
             ballot,
             value,
             introduces,
             finishes,
             positions,
+            origin,
         },
     )
+}
+
+fn value_origin() -> impl Strategy<Value = ValueOrigin> {
+    let shards = (data_id(), vec(peer_life(), 0..4));
+    let shards = shards.prop_map(|(data, lives)| DurableShards { data, lives: lives.into() });
+    (vec(shards, 0..3), option::of(ballot()))
+        .prop_map(|(durable, made_from)| ValueOrigin { durable: durable.into(), made_from })
 }
 
 fn guarantees() -> impl Strategy<Value = Guarantees> {

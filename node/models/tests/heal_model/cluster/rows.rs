@@ -3,9 +3,10 @@
 use sherd_core::register::heal::list::{
     ListPlace, hint_unlists, horizon_after, may_leave_list, place_row, sent_by_all,
 };
-use sherd_core::register::heal::want::{lacks_introduced, may_lack_carried};
+use sherd_core::register::heal::want::{AcceptWant, StoringVolume, want_of_accept};
+use sherd_core::register::{DurableShards, ValueOrigin};
 
-use super::wire::{ballot, life, number, sequence, volume};
+use super::wire::{ballot, data, life, number, sequence, volume};
 use super::{Cluster, Data, Row, StagedWrite, Standing, State, Volume, bit, holds, members};
 use crate::rules::Without;
 
@@ -49,22 +50,22 @@ impl Cluster {
             Way::Pull => return if self.is_without(Without::PulledIsWanted) { 0 } else { names },
             Way::Accept { made_from, write } => (made_from, write),
         };
-        let introduced = if write.is_some() { names & 1 << new } else { 0 };
-        let mut wanted = 0;
-        if let Some(write) = write {
+        let own_data = if write.is_some() { names & 1 << new } else { 0 };
+        let new_data = if self.is_without(Without::IntroducedIsWanted) { 0 } else { own_data };
+        let introduces: Vec<_> = (new_data != 0).then(|| data(new)).into_iter().collect();
+        let durable = write.filter(|_| new_data != 0).map(|write| {
             let lives = if self.is_without(Without::IntroducedByLife) { [own.life; 5] } else { write.lives };
-            let durable: Vec<_> = members(write.durable).map(|at| (volume(at), life(lives[at]))).collect();
-            let lacks = lacks_introduced(&durable, volume(at), life(own.life));
-            if lacks && !self.is_without(Without::IntroducedIsWanted) {
-                wanted |= introduced;
-            }
+            let lives = members(write.durable).map(|at| (volume(at), life(lives[at]))).collect();
+            DurableShards { data: data(new), lives }
+        });
+        let origin = ValueOrigin { durable: durable.into_iter().collect(), made_from: made_from.map(ballot) };
+        let carries = names & !own_data != 0 && !self.is_without(Without::CarriedIsWanted);
+        let storing = StoringVolume { volume: volume(at), life: life(own.life), row_before: ballot(before) };
+        match want_of_accept(storing, &introduces, &origin, || carries) {
+            None => 0,
+            Some(AcceptWant::Data(_)) => new_data,
+            Some(AcceptWant::Row) => names & !own_data | new_data,
         }
-        if may_lack_carried(ballot(before), made_from.map(ballot))
-            && !self.is_without(Without::CarriedIsWanted)
-        {
-            wanted |= names & !introduced;
-        }
-        wanted
     }
 
     /// Lists a row that may not be everywhere.

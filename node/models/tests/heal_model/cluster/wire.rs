@@ -1,6 +1,6 @@
 //! The model's numbers in the types of production.
 
-use sherd_core::id::{Ballot, Life, ProposerId, Sequence, Timestamp, VolumeId};
+use sherd_core::id::{Ballot, DataId, Life, ProposerId, Sequence, Timestamp, VolumeId};
 use sherd_core::register::acceptor::{
     AcceptVerdict, AcceptorState, Circumstances, KeyState, VoterStatus, judge_accept,
 };
@@ -27,6 +27,11 @@ pub(super) fn number(sequence: Sequence) -> u8 {
 
 pub(super) fn life(number: u8) -> Life {
     Life(u32::from(number))
+}
+
+/// Data that the value of this number introduces.
+pub(super) fn data(number: u8) -> DataId {
+    DataId { birth: Timestamp::from_ms(u64::from(number)), proposer: ProposerId(1) }
 }
 
 pub(super) fn volume(at: usize) -> VolumeId {

@@ -31,7 +31,8 @@ fn tombstone() -> EncodedValue {
 
 pub(super) fn accept(ballot: Ballot) -> Accept {
     let (introduces, positions) = (Vec::new(), Arc::default());
-    Accept { ballot, value: tombstone(), introduces, finishes: false, positions }
+    let origin = sherd_core::register::ValueOrigin::default();
+    Accept { ballot, value: tombstone(), introduces, finishes: false, positions, origin }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

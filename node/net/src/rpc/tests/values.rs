@@ -42,7 +42,8 @@ async fn stored(pair: &Pair, target: &Target, uploads: usize) -> Bytes {
     let value = value(uploads);
     let head = value.head.clone();
     let (introduces, positions) = (Vec::new(), Arc::default());
-    let accept = Accept { ballot: ballot(0), value, introduces, finishes: false, positions };
+    let origin = sherd_core::register::ValueOrigin::default();
+    let accept = Accept { ballot: ballot(0), value, introduces, finishes: false, positions, origin };
     let done = pair.peer.accept(pair.volume, target, &accept, None).await.expect("it answers");
     assert_eq!(done.result, Ok(()));
     head
@@ -104,7 +105,9 @@ async fn a_value_that_finds_no_room_is_refused_before_it_is_decoded() {
     let pair = Pair::new().await;
     let to = VolumeAddress { volume: pair.volume, life: None, request: 0 }.to_wire();
     let (introduces, positions) = (Vec::new(), Arc::default());
-    let accept = Accept { ballot: ballot(0), value: value(20), introduces, finishes: false, positions };
+    let origin = sherd_core::register::ValueOrigin::default();
+    let accept =
+        Accept { ballot: ballot(0), value: value(20), introduces, finishes: false, positions, origin };
     let call = RegisterCall::Accept { target: target("a"), accept, heal: None };
     let mut call = RegisterStream::call(to.clone(), &call);
     let Some(Call::Accept(accept)) = &mut call.call else { panic!("an accept") };

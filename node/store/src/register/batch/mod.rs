@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey};
 use sherd_core::record::{DataRef, State, Value};
-use sherd_core::register::Accept;
 use sherd_core::register::batch::{
     BatchDecision, GiveBack, LeaveReply, RefusedMember, decide_in_order, give_back,
 };
 use sherd_core::register::proposer::AfterConflict;
 use sherd_core::register::release::{CommittedValue, Releaser, may_release};
+use sherd_core::register::{Accept, ValueOrigin};
 
 use super::Registers;
 use super::change::{
@@ -284,7 +284,7 @@ impl<'a> BatchRun<'a> {
             // The process stood still since they were judged.
             return Ok(BatchStep::Again(ballot));
         }
-        let DraftValue { mut encoded, named, introduces, count } = value;
+        let DraftValue { mut encoded, named, introduces, made_from, count } = value;
         encoded.inline = inline;
         self.members.iter_mut().for_each(|member| member.note_try(&named, ballot));
         let replaced = draft.replaced(&named);
@@ -292,7 +292,10 @@ impl<'a> BatchRun<'a> {
         self.tried.push(replaced);
         let committed = CommittedData { ballot, named };
         let positions = ready.round.positions();
-        let accept = Accept { ballot, value: encoded, introduces, finishes: false, positions };
+        let durable = self.members.iter().filter_map(|member| member.data.durable());
+        let durable = durable.filter(|durable| introduces.contains(&durable.data)).collect();
+        let origin = ValueOrigin { durable, made_from };
+        let accept = Accept { ballot, value: encoded, introduces, finishes: false, positions, origin };
         let accepted = self.change.propose(ready, &accept, count, heal.as_ref()).await;
         self.count_rounds();
         if self.change.batch.tries.is_none() && self.change.batch.tries_count == 1 {

@@ -5,8 +5,8 @@
 //!       -> rebuild them, newest first -> another pass over what is older -> until nothing is missing
 //! ```
 //! The missing shards are seen on the volume, so a restart goes on where it was. A shard that cannot be
-//! rebuilt goes to the MRF queue and holds up no other. The volume counts as rebuilt when a later walk finds
-//! that nothing is missing: until then no other volume of its set is filled from it by time.
+//! rebuilt is wanted in the volume's own log, and holds up no other. The volume counts as rebuilt when a
+//! later walk finds that nothing is missing: until then no other volume of its set is filled from it by time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,7 +30,6 @@ use crate::upkeep::limits::{PAGE_PATIENCE, SHARD_VERIFY_PATIENCE};
 use crate::upkeep::pages::ask;
 use crate::upkeep::progress::ProgressFiles;
 use crate::upkeep::queue::HealQueue;
-use crate::upkeep::queue::entries::Spare;
 use crate::upkeep::recover::limits::{BUSY_PAUSES, SHARDS_AT_ONCE, SHARDS_IN_PASS_MAX, SHARDS_PAGE};
 use crate::upkeep::shards::subject::HealSubject;
 
@@ -70,16 +69,10 @@ enum RebuildOutcome {
     /// Nothing is missing.
     #[default]
     Complete,
-    /// Shards are missing; the logs have them, and they are healed when more volumes are back.
-    Queued,
-    /// No log took what is missing.
+    /// Shards are missing; the volume's log has them as wants.
+    Wanted,
+    /// The volume's log did not take what is missing.
     Unlogged,
-}
-
-impl RebuildOutcome {
-    const fn of_entry(is_logged: bool) -> Self {
-        if is_logged { Self::Queued } else { Self::Unlogged }
-    }
 }
 
 impl ShardPass {
@@ -116,8 +109,8 @@ impl ShardRestorer {
         }
     }
 
-    /// Rebuilds what a recovered volume lacks, or queues it. The volume is listed as recovering until nothing
-    /// is missing.
+    /// Rebuilds what a recovered volume lacks, or logs that it wants it. The volume is listed as recovering
+    /// until nothing is missing.
     pub(crate) async fn rebuild_shards(&self, volume: VolumeId) -> Result<(), String> {
         if !self.progress.read(volume).await?.wants_shards {
             self.recoveries.end(volume);
@@ -147,13 +140,13 @@ impl ShardRestorer {
                 tracing::info!(%volume, "the volume's shards are rebuilt");
                 Ok(())
             }
-            RebuildOutcome::Queued => {
+            RebuildOutcome::Wanted => {
                 self.recoveries.shards_queued(volume);
-                tracing::info!(%volume, "the volume's shards are rebuilt, or queued");
+                tracing::info!(%volume, "the volume's shards are rebuilt, or wanted");
                 Ok(())
             }
             RebuildOutcome::Unlogged => {
-                Err("what it lacks could not be rebuilt, and no log took that".to_owned())
+                Err("what it lacks could not be rebuilt, and its log did not take that".to_owned())
             }
         }
     }
@@ -173,7 +166,7 @@ impl ShardRestorer {
             let page = ask(own.peer.rows(own.volume, &request), PAGE_PATIENCE).await;
             let page = page.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
             for scanned in page.rows {
-                let kept = self.named_by(&scanned, &mut pass).await;
+                let kept = self.named_by(own, &scanned, &mut pass).await;
                 for data in kept.into_iter().filter(|data| below.is_none_or(|below| data.id < below)) {
                     self.look_for(&scanned.key, data, (set, place), &mut pass).await?;
                 }
@@ -186,16 +179,15 @@ impl ShardRestorer {
     }
 
     /// The data that a row keeps alive. Where that is not known now, because the value or a page that it
-    /// names cannot be read, the row is queued: its heal looks at all that it names.
-    async fn named_by(&self, scanned: &ScannedRow, pass: &mut ShardPass) -> Vec<DataRef> {
+    /// names cannot be read, all that the row names is wanted.
+    async fn named_by(&self, own: &VolumeRoute, scanned: &ScannedRow, pass: &mut ShardPass) -> Vec<DataRef> {
         let value = scanned.row.value.clone().and_then(|head| Value::decode(head).ok());
         if let Some(value) = &value
             && let Ok(kept) = kept_by(&self.deps.stripes, &scanned.key, value).await
         {
             return kept;
         }
-        let entry = HealEntry { key: scanned.key.clone(), data: None, since_ms: 0 };
-        pass.outcome = pass.outcome.max(RebuildOutcome::of_entry(self.queue.put(entry, Spare(1)).await));
+        pass.outcome = pass.outcome.max(self.want(own.volume, &scanned.key, None).await);
         value.map(|value| value.data_refs()).unwrap_or_default()
     }
 
@@ -229,11 +221,9 @@ impl ShardRestorer {
                 pass.add(MissingShard { id: data.id, key: key.clone(), data, index }, subject.shard_bytes());
             }
             Err(error @ message::Error::Unreachable { .. }) => return Err(error.to_string()),
-            // One shard that cannot be looked at holds up no other: its heal looks at all of its data.
+            // One shard that cannot be looked at holds up no other.
             Err(_) => {
-                let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };
-                let is_logged = self.queue.put(entry, Spare(data.parity_shards.saturating_sub(1))).await;
-                pass.outcome = pass.outcome.max(RebuildOutcome::of_entry(is_logged));
+                pass.outcome = pass.outcome.max(self.want(own.volume, key, Some(data)).await);
             }
         }
         Ok(())
@@ -255,7 +245,7 @@ impl ShardRestorer {
         ask(own.peer.verify_shard(own.volume, shard, home), SHARD_VERIFY_PATIENCE).await
     }
 
-    /// Rebuilds a shard, or queues that.
+    /// Rebuilds a shard, or logs that the volume wants it.
     async fn rebuild_missing(&self, volume: VolumeId, missing: MissingShard) -> RebuildOutcome {
         let MissingShard { key, data, index, .. } = missing;
         let Ok(subject) = HealSubject::new(&self.deps, &key, data) else { return RebuildOutcome::Complete };
@@ -268,12 +258,25 @@ impl ShardRestorer {
             }
             Err(error) => {
                 tracing::debug!(?key, data = %data.id, index, %error, "shard not rebuilt yet");
-                let entry = HealEntry { key, data: Some(data.into()), since_ms: 0 };
-                RebuildOutcome::of_entry(self.queue.put(entry, Spare(0)).await)
+                self.want(volume, &key, Some(data)).await
             }
         };
         self.recoveries.shard_done(volume, subject.shard_bytes());
         outcome
+    }
+
+    /// Logs on the volume that it wants its shard of data, or of all that a row names.
+    async fn want(&self, volume: VolumeId, key: &RegisterKey, data: Option<DataRef>) -> RebuildOutcome {
+        let want = HealEntry { key: key.clone(), data: data.map(Into::into), since_ms: self.deps.wall_ms() };
+        let serving = self.deps.volumes.get(volume).and_then(|local| local.serving().ok());
+        let Some(serving) = serving else { return RebuildOutcome::Unlogged };
+        match serving.put_want(want).await {
+            Ok(()) => RebuildOutcome::Wanted,
+            Err(error) => {
+                tracing::debug!(%volume, ?key, %error, "a want is not logged");
+                RebuildOutcome::Unlogged
+            }
+        }
     }
 }
 

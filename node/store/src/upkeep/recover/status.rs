@@ -126,8 +126,7 @@ impl Recoveries {
     /// A walk over the shards came to its end, and some could not be rebuilt: the volume is listed until
     /// another walk finds them.
     pub(super) fn shards_queued(&self, volume: VolumeId) {
-        let why =
-            "shards of it cannot be rebuilt from the volumes that are there; they are queued".to_owned();
+        let why = "shards of it cannot be rebuilt from the volumes that are there; it wants them".to_owned();
         self.change(volume, |running| (running.step, running.stalled) = (SHARDS, Some(why)));
     }
 

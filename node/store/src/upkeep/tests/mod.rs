@@ -41,6 +41,8 @@ mod sweeps;
 #[cfg(test)]
 mod unfinished;
 pub mod uploads;
+#[cfg(test)]
+mod wants;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -457,7 +459,8 @@ async fn accept_value(
     let target = node.workers.deps.cluster.target(register.clone());
     let ballot = Ballot { time, proposer: WRITER };
     let (introduces, positions) = (Vec::new(), Arc::default());
-    let accept = Accept { ballot, value, introduces, finishes: false, positions };
+    let origin = sherd_core::register::ValueOrigin::default();
+    let accept = Accept { ballot, value, introduces, finishes: false, positions, origin };
     for one in route {
         let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, ValueLimit::NOTHING).await;
         promise.expect("answered").result.expect("promised");

@@ -3,11 +3,8 @@
 use std::sync::Arc;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::message::Error;
 
 use super::{DEADLINE, Directories, body};
-use crate::peer::scripted::{Fate, says};
-use crate::register::RegisterTimeouts;
 use crate::upkeep::shards::subject::HealSubject;
 use crate::upkeep::{OpeningStatus, Upkeep};
 use crate::volumes::VolumeState;
@@ -50,7 +47,7 @@ async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_fo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rebuild_is_over_when_nothing_is_missing_and_comes_back_when_what_is_missing_is_in_a_log() {
+async fn a_rebuild_that_lacks_shards_wants_them_in_its_own_log_and_is_over_when_nothing_is_missing() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
@@ -61,35 +58,27 @@ async fn a_rebuild_is_over_when_nothing_is_missing_and_comes_back_when_what_is_m
         std::fs::rename(path, path.with_extension("aside")).expect("moved away");
     }
     let volume = node.home(&register, &data, 0);
-    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
-    gateway
-        .workers
+    node.workers
         .scrubber
         .progress
         .change(volume, |progress| progress.wants_shards = true)
         .await
         .expect("written");
-    says(&script.heals, |_, _| Fate::Instead(Err(Error::Full)));
-    assert!(
-        gateway.workers.follower.shards.rebuild_shards(volume).await.is_err(),
-        "a kill would forget what is missing"
-    );
-    assert!(gateway.workers.scrubber.progress.read(volume).await.expect("readable").wants_shards);
-
-    says(&script.heals, |_, _| Fate::Through);
-    gateway.workers.follower.shards.rebuild_shards(volume).await.expect("queued");
-    assert!(gateway.workers.queue.mrf.are_all_logged());
-    assert!(gateway.workers.scrubber.progress.read(volume).await.expect("readable").wants_shards);
-    let is_listed = || gateway.workers.recoveries.wants_shards(volume);
+    node.workers.follower.shards.rebuild_shards(volume).await.expect("wanted");
+    let wants = node.wants_of(volume).await;
+    assert_eq!(wants.iter().map(|logged| logged.want.data).collect::<Vec<_>>(), [Some(data.into())]);
+    assert_eq!(node.wants_logged(), 1, "in its own log alone");
+    assert_eq!(node.logged_heals().await, []);
+    assert!(node.workers.scrubber.progress.read(volume).await.expect("readable").wants_shards);
+    let is_listed = || node.workers.recoveries.wants_shards(volume);
     assert!(is_listed(), "it does not hold what it should");
 
     for path in &missing[1..] {
         std::fs::rename(path.with_extension("aside"), path).expect("moved back");
     }
-    gateway.workers.follower.shards.rebuild_shards(volume).await.expect("rebuilt");
-    assert!(!gateway.workers.scrubber.progress.read(volume).await.expect("readable").wants_shards);
+    node.workers.follower.shards.rebuild_shards(volume).await.expect("rebuilt");
+    assert!(!node.workers.scrubber.progress.read(volume).await.expect("readable").wants_shards);
     assert!(!is_listed());
-    drop(gateway);
     node.close().await;
 }
 

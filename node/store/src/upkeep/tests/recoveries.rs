@@ -378,8 +378,14 @@ async fn a_row_that_a_recovering_volume_copied_is_no_vote_for_it() {
     assert_eq!(shown, 3, "the third is a copy: {rows:?}");
     tell_committed(&node.workers.deps, &register, &rows);
     let value = EncodedValue::new(tombstone().encode(), bytes::Bytes::new());
-    let accept =
-        Accept { ballot: early, value, introduces: Vec::new(), finishes: false, positions: Arc::default() };
+    let accept = Accept {
+        ballot: early,
+        value,
+        introduces: Vec::new(),
+        finishes: false,
+        positions: Arc::default(),
+        origin: sherd_core::register::ValueOrigin::default(),
+    };
     let accepted = set.routes[4].peer.accept(lost.id(), &target, &accept, None).await;
     let accepted = accepted.expect("answered").result;
     assert!(matches!(accepted, Err(Refusal::Below { .. })), "the one that it copied: {accepted:?}");
