@@ -469,7 +469,7 @@ fn jittered(attempt: u32, random: u64) -> Duration {
     half + Duration::from_micros(random % range)
 }
 
-fn random_u64() -> u64 {
+pub(crate) fn random_u64() -> u64 {
     let mut bytes = [0; 8];
     // Without entropy all clients pause equally long.
     let _equal = getrandom::fill(&mut bytes);

@@ -84,6 +84,12 @@ pub(crate) const DEPTH_MAX: usize = 256;
 pub(crate) const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 /// Bytes of the first range that `head` reads.
 pub(crate) const HEAD_BYTES: u64 = 64 << 10;
+/// Bytes of an object of `bench`, which all workers send from one buffer.
+pub(crate) const BENCH_BYTES_MAX: u64 = 1 << 30;
+/// Objects of `bench`: each start in the random data is another one.
+pub(crate) const BENCH_OBJECTS_MAX: usize = 1_000_000;
+/// Faults in a row after which a worker of `bench` stops: an endpoint that is gone is not asked in a loop.
+pub(crate) const BENCH_FAULTS_IN_A_ROW_MAX: u32 = 10;
 /// Seconds around an object's time within which a file counts as of the same time: S3 has whole seconds.
 pub(crate) const SAME_TIME: Duration = Duration::from_secs(1);
 

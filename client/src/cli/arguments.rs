@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::exit;
@@ -108,8 +108,14 @@ pub(crate) enum Verb {
     Rm(RemoveArgs),
     /// Show, replace or remove the tags of an object
     Tag(TagArgs),
+    /// Store, read and list objects for a time: rates, latencies, faults
+    Bench(BenchArgs),
     /// Keep endpoints and keys under a name
     Alias(AliasArgs),
+    /// Print the version
+    Version,
+    /// Print the manual page, or write those of all verbs into a folder
+    Man(ManArgs),
     /// Print what completes commands in a shell
     Completions(CompletionsArgs),
 }
@@ -434,6 +440,62 @@ pub(crate) struct AliasSetArgs {
     pub(crate) url: String,
     /// Access key; without it requests are not signed. The secret key is read from a line of standard input
     pub(crate) access_key: Option<String>,
+}
+
+/// `bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Bucket, or beginning of keys, below which objects are stored and in the end removed
+    pub(crate) address: OsString,
+    /// Operations, in this order. Objects that are missing are stored first. A list is of all objects
+    #[arg(
+        long = "op",
+        value_enum,
+        value_delimiter = ',',
+        value_name = "OPS",
+        default_value = "put,get,list"
+    )]
+    pub(crate) operations: Vec<BenchOperation>,
+    /// Bytes of an object
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    pub(crate) size: ByteSize,
+    /// Objects
+    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    pub(crate) objects: usize,
+    /// Time of each operation
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub(crate) duration: Duration,
+    /// Leave the objects where they are
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+/// An operation of `bench`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchOperation {
+    /// Store an object
+    Put,
+    /// Read an object, and compare its bytes with those that were stored
+    Get,
+    /// List the objects, and compare their names
+    List,
+}
+
+impl BenchOperation {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Get => "get",
+            Self::List => "list",
+        }
+    }
+}
+
+/// `man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Folder for the pages
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// `completions`.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::Parser as _;
 
 use super::arguments::{Arguments, GlobalArgs, Verb};
 use super::exit::Exit;
@@ -12,7 +12,7 @@ use super::output::Output;
 use super::remotes::Remotes;
 use super::session::{Session, VerbError, VerbResult};
 use super::stop::Stop;
-use super::verbs::{alias, buckets, compare, copy, listing, object, remove};
+use super::verbs::{about, alias, bench, buckets, compare, copy, listing, object, remove};
 use crate::credentials::source::{Overrides, ProcessVariables, state_folder};
 use crate::error::Error;
 use crate::transfer::engine::{Engine, TransferSettings};
@@ -146,16 +146,17 @@ async fn perform(session: &Session, global: &GlobalArgs, verb: Verb) -> VerbResu
         Verb::Rm(arguments) => remove::rm(session, arguments).await,
         Verb::Tag(arguments) => object::tag(session, arguments).await,
         Verb::Alias(arguments) => alias::alias(&session.output, global, arguments),
-        Verb::Completions(arguments) => {
-            let mut command = Arguments::command();
-            clap_complete::generate(arguments.shell, &mut command, "sherd", &mut std::io::stdout());
-            Ok(Exit::Done)
-        }
+        Verb::Bench(arguments) => bench::bench(session, arguments).await,
+        Verb::Version => Ok(about::version(&session.output)),
+        Verb::Man(arguments) => about::man(&arguments),
+        Verb::Completions(arguments) => Ok(about::completions(&arguments)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]

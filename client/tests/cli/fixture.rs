@@ -1,8 +1,10 @@
-//! A node of the store that all tests of this program share, each with a bucket of its own, and `sherd` with
-//! a home of its own.
+//! A service that all tests of this program share, each with a bucket of its own, and `sherd` with a home of
+//! its own.
 //!
-//! The node is this test program, run once more: its test `a_node_serves_until_its_input_ends` is the node.
-//! The node ends with the standard input that the first process holds open.
+//! The service is a node of the store, which is this test program, run once more: its test
+//! `a_node_serves_until_its_input_ends` is the node. With [`OTHER`] set it is another program, by the
+//! command line of `minio server` (`others.rs`). Either ends with the standard input that the first process
+//! holds open.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Lines, Read as _};
@@ -28,17 +30,41 @@ const IS_NODE: &str = "SHERD_TEST_IS_NODE";
 const NAME: &str = "fixture::a_node_serves_until_its_input_ends";
 const KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "tester"), ("AWS_SECRET_ACCESS_KEY", "tester-secret")];
 
-/// The shared node.
+/// Names the program that is the service in place of a node.
+pub(crate) const OTHER: &str = "SHERD_TEST_SERVICE";
+
+/// The shared service.
 #[derive(Debug)]
-struct Node {
-    /// Holds the standard input with whose end the node ends.
+struct Service {
+    /// Holds the standard input with whose end the service ends.
     _child: Child,
-    /// Takes what the node still prints.
-    _lines: Lines<BufReader<ChildStdout>>,
+    /// Takes what a node still prints.
+    _lines: Option<Lines<BufReader<ChildStdout>>>,
+    /// Where another program keeps its data.
+    _folder: Option<TempDir>,
     address: SocketAddr,
 }
 
-static NODE: LazyLock<Node> = LazyLock::new(|| {
+static SERVICE: LazyLock<Service> = LazyLock::new(|| match std::env::var_os(OTHER) {
+    Some(program) => start_other(&program),
+    None => start_node(),
+});
+
+fn start_other(program: &OsStr) -> Service {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The port is free again, and taken by the program; a test that finds another one there fails.
+    let address =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
+    let script = "\"$0\" server --quiet --address \"$1\" \"$2\" >/dev/null & cat; kill $!";
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script]).arg(program).arg(address.to_string()).arg(folder.path());
+    command.env("MINIO_ROOT_USER", KEYS[0].1).env("MINIO_ROOT_PASSWORD", KEYS[1].1);
+    command.env("MINIO_ROOTDRIVE_THRESHOLD_SIZE", "1").env("MINIO_BROWSER", "off").env("MINIO_UPDATE", "off");
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("there is a shell");
+    Service { _child: child, _lines: None, _folder: Some(folder), address }
+}
+
+fn start_node() -> Service {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command.args([NAME, "--exact", "--nocapture", "--test-threads=1"]).env(IS_NODE, "1").envs(KEYS);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
@@ -50,12 +76,12 @@ static NODE: LazyLock<Node> = LazyLock::new(|| {
             break address.parse().expect("host and port");
         }
     };
-    Node { _child: child, _lines: lines, address }
-});
+    Service { _child: child, _lines: Some(lines), _folder: None, address }
+}
 
-/// Address of the shared node.
+/// Address of the shared service.
 pub(crate) fn node() -> SocketAddr {
-    NODE.address
+    SERVICE.address
 }
 
 #[test]
@@ -246,5 +272,21 @@ pub(crate) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
 
 /// Whether two files have the same bytes.
 pub(crate) fn same(one: &Path, other: &Path) -> bool {
-    std::fs::read(one).expect("a file") == std::fs::read(other).expect("a file")
+    let open = |path: &Path| std::fs::File::open(path).expect("a file");
+    let (mut one, mut other) = (open(one), open(other));
+    let bytes = |file: &std::fs::File| file.metadata().expect("a file").len();
+    if bytes(&one) != bytes(&other) {
+        return false;
+    }
+    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    loop {
+        let read = one.read(&mut left).expect("a file");
+        other.read_exact(&mut right[..read]).expect("a file as long");
+        if left[..read] != right[..read] {
+            return false;
+        }
+        if read == 0 {
+            return true;
+        }
+    }
 }

@@ -4,8 +4,12 @@
 mod fixture;
 mod relay;
 mod scripted;
+mod about;
 mod answers;
 mod breaks;
+mod kills;
+mod loads;
 mod names;
+mod others;
 mod trees;
 mod verbs;
