@@ -18,7 +18,7 @@ use sherd_core::id::{
 use sherd_core::limits::{INLINE_BYTES_MAX, VALUE_BYTES_MAX};
 use sherd_core::message::{self, Target};
 use sherd_core::placement;
-use sherd_core::record::{Body, Value, put_register_key, register_key_bytes, take_register_key};
+use sherd_core::record::{InlineFault, Value, put_register_key, register_key_bytes, take_register_key};
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::recover::opening::{Opening, OpeningHistory};
 use sherd_core::register::{Answerer, EncodedValue, Positions, Refusal, Row, RowHead};
@@ -357,7 +357,7 @@ impl Wire for EncodedValue {
         let v1::Value { head, inline } = message;
         at_most(inline.len(), inline_bytes_max(), "inline bytes")?;
         let value = Value::decode(head.clone()).map_err(|fault| undecodable("value", fault))?;
-        check_inline(&value, inline.clone())?;
+        check_inline(&value, &inline)?;
         Ok(Self::decoded(head, &value, inline))
     }
 }
@@ -366,23 +366,16 @@ fn inline_bytes_max() -> usize {
     usize::try_from(INLINE_BYTES_MAX).expect("the bound fits a usize")
 }
 
-/// Refuses inline bytes that are not those of the versions that the value says have them, one behind the
-/// other.
-fn check_inline(value: &Value, inline: Bytes) -> Result<(), ConvertError> {
+/// Refuses inline bytes that are not those of the versions that the value says have them.
+fn check_inline(value: &Value, inline: &[u8]) -> Result<(), ConvertError> {
     const FIELD: &str = "inline bytes";
-    let mut rest = inline;
-    for content in value.state.inline_contents() {
-        let Body::Inline { hash } = &content.body else { continue };
-        let expected = usize::try_from(content.size).unwrap_or(usize::MAX);
-        if expected > rest.len() {
-            let fault = FieldFault::Length { bytes: rest.len(), expected };
-            return Err(ConvertError { field: FIELD, fault });
+    value.state.check_inline(inline).or_else(|fault| match fault {
+        InlineFault::Short { bytes, expected } => {
+            Err(ConvertError { field: FIELD, fault: FieldFault::Length { bytes, expected } })
         }
-        if blake3::hash(&rest.split_to(expected)).as_bytes() != hash {
-            return Err(ConvertError { field: FIELD, fault: FieldFault::Digest });
-        }
-    }
-    at_most(rest.len(), 0, "bytes behind the inline bytes")
+        InlineFault::Digest => Err(ConvertError { field: FIELD, fault: FieldFault::Digest }),
+        InlineFault::Behind { bytes } => at_most(bytes, 0, "bytes behind the inline bytes"),
+    })
 }
 
 /// Names the field whose bytes core does not decode.

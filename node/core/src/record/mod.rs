@@ -490,6 +490,28 @@ impl Value {
     }
 }
 
+/// How bytes behind a value are not those that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InlineFault {
+    /// A version has more bytes than there are.
+    #[error("{bytes} inline bytes are too few, {expected} expected")]
+    Short {
+        /// Bytes that are left for it.
+        bytes: usize,
+        /// Bytes of the version.
+        expected: usize,
+    },
+    /// Bytes of another hash.
+    #[error("inline bytes are not those of their hash")]
+    Digest,
+    /// Bytes behind those of the versions.
+    #[error("{bytes} bytes behind the inline bytes")]
+    Behind {
+        /// Count.
+        bytes: usize,
+    },
+}
+
 impl State {
     /// The versions whose bytes lie behind the value in its row.
     pub fn inline_contents(&self) -> impl Iterator<Item = &Content> {
@@ -498,6 +520,27 @@ impl State {
             VersionKind::Content(content) if matches!(content.body, Body::Inline { .. }) => Some(content),
             VersionKind::Content(_) | VersionKind::DeleteMarker => None,
         })
+    }
+
+    /// Checks the bytes behind the value against the lengths and hashes of the versions that have them there,
+    /// one behind the other.
+    ///
+    /// # Errors
+    /// [`InlineFault`]: they are others.
+    pub fn check_inline(&self, inline: &[u8]) -> Result<(), InlineFault> {
+        let mut rest = inline;
+        for content in self.inline_contents() {
+            let Body::Inline { hash } = &content.body else { continue };
+            let expected = usize::try_from(content.size).unwrap_or(usize::MAX);
+            let Some((bytes, behind)) = rest.split_at_checked(expected) else {
+                return Err(InlineFault::Short { bytes: rest.len(), expected });
+            };
+            if blake3::hash(bytes).as_bytes() != hash {
+                return Err(InlineFault::Digest);
+            }
+            rest = behind;
+        }
+        if rest.is_empty() { Ok(()) } else { Err(InlineFault::Behind { bytes: rest.len() }) }
     }
 
     /// Whether there is such a version.

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use sherd_core::limits::BOUND_AHEAD_MS;
+
 /// How long a page of rows, or of what a log holds, may take.
 pub(crate) const PAGE_PATIENCE: Duration = Duration::from_secs(30);
 /// Rows of one page of those that a volume lists as unsettled, or as missed by others.
@@ -58,6 +60,9 @@ pub(crate) const UNLOGGED_AT_ONCE: usize = 64;
 pub(crate) const LOGS_READ_AT_ONCE: usize = 32;
 /// How long a volume may take to say what its row is.
 pub(crate) const ROW_PATIENCE: Duration = Duration::from_secs(5);
+/// How far ahead of the own clock the bound of a volume is passed for a row that it refused: what a restart
+/// leaves it ahead of its clock, and as much for the difference of two clocks.
+pub(crate) const FOLLOW_RESTART_MS_MAX: u64 = 2 * BOUND_AHEAD_MS;
 /// How long the volumes beyond a quorum get for an accept that was sent to all of them.
 pub(crate) const STRAGGLER_PAUSES: [Duration; 4] = [
     Duration::from_millis(5),

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use sherd_core::id::{Epoch, RegisterKey};
 use sherd_core::message;
 use sherd_core::message::{AdoptedRow, RowScan, ScannedRow};
-use sherd_core::record::Value;
+use sherd_core::record::{State, Value};
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::Barrier;
 use sherd_core::register::{Answerer, EncodedValue, RowHead};
@@ -197,14 +197,17 @@ async fn with_inline(deps: &Deps, mut chosen: ChosenRow) -> Result<Option<Adopte
     let target = deps.cluster.target(chosen.key.clone());
     for _ in 0..ADOPT_TRIES {
         if let Some(value) = &chosen.value {
-            if !has_inline(value).map_err(failed)? {
+            let state = state_of(value).map_err(failed)?;
+            if !state.has_inline() {
                 return Ok(Some(chosen.adopted(value.clone(), Bytes::new())));
             }
             let inline = holder.peer.inline(holder.volume, &target, chosen.head.ballot);
             match ask(inline, PAGE_PATIENCE).await {
-                Ok(inline) => return Ok(Some(chosen.adopted(value.clone(), inline))),
+                Ok(inline) if state.check_inline(&inline).is_ok() => {
+                    return Ok(Some(chosen.adopted(value.clone(), inline)));
+                }
                 Err(message::Error::NotFound) => {}
-                Err(message::Error::Corrupt { .. }) => {
+                Ok(_) | Err(message::Error::Corrupt { .. }) => {
                     write_anew(deps, &chosen.key).await.map_err(failed)?;
                 }
                 Err(error) => return Err(failed(error.to_string())),
@@ -241,9 +244,9 @@ impl ChosenRow {
     }
 }
 
-fn has_inline(head: &Bytes) -> Result<bool, String> {
+fn state_of(head: &Bytes) -> Result<State, String> {
     let value = Value::decode(head.clone()).map_err(|error| format!("a row does not decode: {error}"))?;
-    Ok(value.state.has_inline())
+    Ok(value.state)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use sherd_core::id::{RegisterKey, VolumeId};
 
-use super::pull::pull_committed;
+use super::pull::{WaitsFor, pull_committed};
 use super::{Rows, tell_committed, whole_rows_of};
 use crate::register::Failure;
 use crate::upkeep::deps::Deps;
@@ -46,11 +46,14 @@ pub(crate) async fn heal_row(deps: &Deps, key: &RegisterKey) -> HealOutcome {
     // Rot may be in bytes that no vote needs: here every row is read whole.
     let mut rows = whole_rows_of(deps, key).await;
     if let Some(full) = behind_for_room(deps, key, &rows) {
-        return wait_for_room(&rows, full, "volumes of the set are full");
+        return wait_for_room(&rows, full);
     }
     let pulled = pull_committed(deps, key, &rows).await;
-    if let Some(reason) = pulled.obstacle() {
-        return wait_for_room(&rows, pulled.full, reason);
+    // Rot is on a volume that has the row: a full one must not keep it from being written again.
+    match pulled.waits_for().filter(|_| rows.rotten.is_empty()) {
+        Some(WaitsFor::Room(full)) => return wait_for_room(&rows, full),
+        Some(WaitsFor::Busy) => return HealOutcome::later(1, "a volume that lacks the row is busy"),
+        None => {}
     }
     if pulled.taken_count > 0 {
         rows = whole_rows_of(deps, key).await;
@@ -80,10 +83,10 @@ pub(crate) async fn heal_row(deps: &Deps, key: &RegisterKey) -> HealOutcome {
     }
 }
 
-fn wait_for_room(rows: &Rows, full: Vec<VolumeId>, reason: &str) -> HealOutcome {
+fn wait_for_room(rows: &Rows, full: Vec<VolumeId>) -> HealOutcome {
     let all_said = rows.silent.is_empty() && rows.sealed.is_empty();
-    let obstacle = if all_said && !full.is_empty() { Obstacle::Room(full) } else { Obstacle::Damage };
-    HealOutcome::Later { spare: Spare(1), reason: reason.to_owned(), obstacle }
+    let obstacle = if all_said { Obstacle::Room(full) } else { Obstacle::Damage };
+    HealOutcome::Later { spare: Spare(1), reason: "volumes of the set are full".to_owned(), obstacle }
 }
 
 /// The volumes that lack the committed row of a key, where all of them are full. To write it again would make

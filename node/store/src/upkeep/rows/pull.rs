@@ -5,7 +5,6 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use sherd_core::id::{Ballot, RegisterKey, Timestamp, VolumeId};
-use sherd_core::limits::FOLLOW_BOUND_MS_MAX;
 use sherd_core::message::{self, PulledRow};
 use sherd_core::record::Value;
 use sherd_core::register::{EncodedValue, Refusal};
@@ -13,7 +12,7 @@ use sherd_core::register::{EncodedValue, Refusal};
 use super::Rows;
 use crate::peer::VolumeRoute;
 use crate::upkeep::deps::Deps;
-use crate::upkeep::limits::ROW_PATIENCE;
+use crate::upkeep::limits::{FOLLOW_RESTART_MS_MAX, ROW_PATIENCE};
 use crate::upkeep::pages::{ask, read_whole};
 
 /// The answers of the volumes that lack a row. One that does not know the call says nothing here.
@@ -24,28 +23,38 @@ pub(super) struct PullOutcome {
     /// Volumes without room for it.
     pub(super) full: Vec<VolumeId>,
     has_busy: bool,
+    /// Whether a volume did not take it for another reason.
+    has_refused: bool,
     /// The highest bound at or below which a volume refused the row.
     refused_below: Option<Ballot>,
 }
 
 impl PullOutcome {
-    /// Why the row is not written again at a fresh ballot: a volume that lacks it takes it later, as it is.
-    pub(super) fn obstacle(&self) -> Option<&'static str> {
-        if self.has_busy {
-            Some("a volume that lacks the row is busy")
-        } else if !self.full.is_empty() {
-            Some("volumes of the set are full")
-        } else {
-            None
+    /// Why the row waits in place of being written again at a fresh ballot: each volume that still lacks it
+    /// takes it later, as it is.
+    pub(super) fn waits_for(&self) -> Option<WaitsFor> {
+        match self {
+            Self { has_refused: true, .. } => None,
+            Self { has_busy: true, .. } => Some(WaitsFor::Busy),
+            Self { full, .. } => (!full.is_empty()).then(|| WaitsFor::Room(full.clone())),
         }
     }
 
     /// The bound that a write has to pass, so that a volume which refused the row does not miss that, too:
-    /// none that is further ahead of the clock than proposers follow.
+    /// none that is further ahead than a restart leaves it. One wrong clock must not move those of all.
     pub(super) fn bound_to_pass(&self, now: Timestamp) -> Ballot {
-        let latest = now.plus_ms(FOLLOW_BOUND_MS_MAX);
+        let latest = now.plus_ms(FOLLOW_RESTART_MS_MAX);
         self.refused_below.filter(|bound| bound.time <= latest).unwrap_or(Ballot::ZERO)
     }
+}
+
+/// Why a row waits that volumes lack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    /// A volume that was busy.
+    Busy,
+    /// The room of these volumes; all others have it.
+    Room(Vec<VolumeId>),
 }
 
 /// Lets the volumes that answered and lack the newest row pull it, where that is committed and whole.
@@ -72,6 +81,7 @@ pub(super) async fn pull_committed(deps: &Deps, key: &RegisterKey, rows: &Rows) 
             Ok(Ok(())) => outcome.taken_count += 1,
             Ok(Err(refusal)) => {
                 tracing::debug!(?key, volume = %route.volume, %refusal, "a volume does not take a row");
+                outcome.has_refused = true;
                 if let Refusal::Below { bound } = refusal {
                     outcome.refused_below = outcome.refused_below.max(Some(bound));
                 }
@@ -79,6 +89,7 @@ pub(super) async fn pull_committed(deps: &Deps, key: &RegisterKey, rows: &Rows) 
             Err(message::Error::Busy) => outcome.has_busy = true,
             Err(message::Error::Full) => outcome.full.push(route.volume),
             Err(error) => {
+                outcome.has_refused = true;
                 tracing::debug!(?key, volume = %route.volume, %error, "a volume does not take a row");
             }
         }
@@ -86,8 +97,9 @@ pub(super) async fn pull_committed(deps: &Deps, key: &RegisterKey, rows: &Rows) 
     outcome
 }
 
-/// The committed row of a ballot as a volume holds it, with its inline bytes; `None` where it cannot be read,
-/// or is another one by now.
+/// The committed row of a ballot as a volume holds it, with its inline bytes. These come by themselves and
+/// are verified here: the volume that pulls them keeps them under hashes of its own. `None` where the row cannot
+/// be read, or is another one by now.
 async fn read_row(deps: &Deps, source: &VolumeRoute, key: &RegisterKey, ballot: Ballot) -> Option<PulledRow> {
     let target = deps.cluster.target(key.clone());
     let answer = read_whole(source, &target, ROW_PATIENCE).await.ok()?;
@@ -99,6 +111,7 @@ async fn read_row(deps: &Deps, source: &VolumeRoute, key: &RegisterKey, ballot: 
     } else {
         Bytes::new()
     };
+    value.state.check_inline(&inline).ok()?;
     let mut head = row.head;
     // A volumes accepted it, which its holder may not know.
     head.committed = true;
@@ -118,17 +131,24 @@ mod tests {
         let passes =
             |refused_below| PullOutcome { refused_below, ..PullOutcome::default() }.bound_to_pass(now);
         assert_eq!(passes(None), Ballot::ZERO);
-        let latest = now.plus_ms(FOLLOW_BOUND_MS_MAX);
+        let latest = now.plus_ms(FOLLOW_RESTART_MS_MAX);
         assert_eq!(passes(Some(bound(latest))), bound(latest));
         assert_eq!(passes(Some(bound(latest.plus_ms(1)))), Ballot::ZERO);
     }
 
     #[test]
-    fn a_row_is_not_written_again_for_volumes_that_are_full_or_busy() {
-        let outcome =
-            |full: Vec<VolumeId>, has_busy| PullOutcome { full, has_busy, ..PullOutcome::default() };
-        assert!(outcome(Vec::new(), true).obstacle().is_some());
-        assert!(outcome(vec![VolumeId([1; 16])], false).obstacle().is_some());
-        assert!(outcome(Vec::new(), false).obstacle().is_none());
+    fn a_row_waits_for_full_and_busy_volumes_where_no_other_refused_it() {
+        let full = || vec![VolumeId([1; 16])];
+        let waits = |full, has_busy, has_refused| {
+            PullOutcome { full, has_busy, has_refused, ..PullOutcome::default() }.waits_for()
+        };
+        assert_eq!(waits(Vec::new(), false, false), None);
+        assert_eq!(waits(full(), false, false), Some(WaitsFor::Room(full())));
+        assert_eq!(
+            waits(full(), true, false),
+            Some(WaitsFor::Busy),
+            "it is tried again before there is room"
+        );
+        assert_eq!(waits(full(), true, true), None);
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
-use sherd_core::message::{Error, UnsettledKind};
+use sherd_core::message::{Error, UnsettledKind, ValueLimit};
 use sherd_core::register::{CommitHint, Positions};
 
 use super::{DEADLINE, Directories, Node, accept_on, body};
@@ -16,6 +16,7 @@ use crate::peer::VolumeRoute;
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
 use crate::upkeep::queue::entries::Spare;
+use crate::upkeep::rows::bring::heal_row;
 use crate::upkeep::rows::missed::MissedRows;
 use crate::upkeep::rows::rows_of;
 use crate::upkeep::rows::settle::RowsAhead;
@@ -238,6 +239,69 @@ async fn rows_that_a_full_volume_lacks_hold_up_none_behind_them() {
         assert!(!is_everywhere(&node, &node.register(name).await).await, "{name} has no room");
     }
     drop((gateway, script));
+    node.close().await;
+}
+
+/// Inline bytes that were changed on their way, or in the memory of the volume that read them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_that_are_not_those_of_a_row_are_not_pulled_with_it() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let register = node.register("a").await;
+    let route = node.workers.deps.cluster.set_of(&register).routes.clone();
+    let lacking = route[0].volume;
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    says(&script.accepts, move |volume, _| {
+        let cut = || Fate::Instead(Err(Error::Unreachable { reason: "cut".to_owned() }));
+        if volume == lacking { cut() } else { Fate::Through }
+    });
+    gateway.put("a", &body(1, 1_000)).await;
+    until(&node, "it is listed", async || missed_on(&route[1]).await.len() == 1).await;
+    says(&script.accepts, |_, _| Fate::Through);
+    says(&script.inlines, |_, _| Fate::Instead(Ok(bytes::Bytes::from(vec![7; 1_000]))));
+    let pull_count = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&pull_count);
+    says(&script.pulls, move |_, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Fate::Through
+    });
+    heal_row(&gateway.workers.deps, &register).await;
+    assert_eq!(pull_count.load(Ordering::Relaxed), 0);
+    assert!(!is_everywhere(&node, &register).await, "other bytes are written nowhere");
+    says(&script.inlines, |_, _| Fate::Through);
+    heal_row(&gateway.workers.deps, &register).await;
+    assert!(is_everywhere(&node, &register).await);
+    drop((gateway, script));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rotten_row_is_written_again_beside_a_full_volume_that_lacks_it() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (registers, route) = missed_rows(&node, &["a"]).await;
+    let rows = rows_of(&node.workers.deps, &registers[0]).await;
+    let (_, before, _) = rows.held[0];
+    let (full, rotten) = (rows.without[0], rows.held[2].0);
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    says(
+        &script.pulls,
+        move |volume, _| {
+            if volume == full { Fate::Instead(Err(Error::Full)) } else { Fate::Through }
+        },
+    );
+    says(&script.reads, move |volume, values| {
+        let corrupt = || Fate::Instead(Err(Error::Corrupt { what: "a row".to_owned() }));
+        if volume == rotten && values != ValueLimit::NOTHING { corrupt() } else { Fate::Through }
+    });
+    script.full.lock().push(full);
+    heal_row(&gateway.workers.deps, &registers[0]).await;
+    let rows = rows_of(&node.workers.deps, &registers[0]).await;
+    let healed = rows.held.iter().find(|(volume, ..)| *volume == rotten);
+    assert!(healed.is_some_and(|(_, ballot, _)| *ballot > before), "{rows:?}");
+    drop((gateway, script, route));
     node.close().await;
 }
 
