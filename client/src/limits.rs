@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-/// Requests at one time when nothing else is asked. With frames of `FRAME_BYTES` they hold about 16 MiB.
+/// Requests at one time when nothing else is asked. With two frames and a buffer each they hold about 12 MiB.
 pub const WORKERS: usize = 32;
 /// Requests at one time at most: descriptors of a process are often limited to 1,024.
 pub const WORKERS_MAX: usize = 512;
 /// Bytes that are read from and written to a file at once.
-pub(crate) const FRAME_BYTES: usize = 256 << 10;
-/// Buffers of frames that are kept for the next ones: 16 MiB.
+pub(crate) const FRAME_BYTES: usize = 128 << 10;
+/// Buffers of frames that are kept for the next ones: 8 MiB.
 pub(crate) const SPARE_FRAMES_MAX: usize = 64;
 /// Bytes up to which hyper's buffers of a connection grow.
-pub(crate) const CONNECTION_BUFFER_BYTES_MAX: usize = 256 << 10;
+pub(crate) const CONNECTION_BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Files up to this size are read into memory once and sent from there.
-pub(crate) const WHOLE_BYTES_MAX: u64 = 256 << 10;
+pub(crate) const WHOLE_BYTES_MAX: u64 = 128 << 10;
 /// Objects up to this size are one request, up and down: half of what two parts would be.
 pub(crate) const SINGLE_BYTES_MAX: u64 = 16 << 20;
 /// The smallest part that the planner chooses.

@@ -134,7 +134,7 @@ pub(crate) fn verify(object: &ObjectName, info: &ObjectInfo, computed: Checksum)
     }
 }
 
-/// Reads one answer into the sink, in frames of up to 256 KiB.
+/// Reads one answer into the sink, in frames of up to 128 KiB.
 async fn receive(
     client: &Client,
     answer: Answer,
