@@ -112,7 +112,12 @@ impl Client {
 /// The lines of a page in order: its objects and its common beginnings come apart.
 fn entries(page: &ListPage, query: &ListQuery) -> Result<Vec<ListEntry>, Error> {
     let encoding = page.encoding_type.as_deref();
-    let decoded = |text: &str| document::decoded(text, encoding).ok_or_else(|| malformed(query, NO_LIST));
+    let decoded = |text: &str| match document::decoded(text, encoding) {
+        None => Err(malformed(query, NO_LIST)),
+        Some(name) if name.starts_with(&query.prefix) => Ok(name),
+        // What removes all below a prefix must not be given anything else.
+        Some(_) => Err(malformed(query, "it has keys that were not asked for")),
+    };
     let mut found = Vec::with_capacity(page.contents.len() + page.common_prefixes.len());
     for object in &page.contents {
         found.push(ListEntry::Object(ObjectEntry {
@@ -149,5 +154,7 @@ mod tests {
         let page: ListPage = document::read(text.as_bytes()).expect("a page");
         let found = entries(&page, &ListQuery::default()).expect("decodes");
         assert_eq!(found.iter().map(ListEntry::name).collect::<Vec<_>>(), ["a", "b/", "c"]);
+        let query = ListQuery { prefix: "a".to_owned(), ..ListQuery::default() };
+        assert!(entries(&page, &query).is_err(), "`c` was not asked for");
     }
 }

@@ -197,3 +197,14 @@ fn headers_and_bytes_that_go_to_another_service_are_of_one_version() {
     assert_eq!(server.headers("if-match")[1], "\"e\"");
     assert_eq!(sherd.ok(&["cat", &sherd.url("k")]), "text");
 }
+
+#[test]
+fn keys_outside_of_what_was_asked_for_are_not_removed() {
+    let server = Scripted::new(&[("200 OK", LIST)]);
+    let sherd = Sherd::new();
+    let ended = sherd.command_at(server.address, &["rm", "-r", "s3://b/other"]).output().expect("it runs");
+    let ended = Ended::of(ended);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("keys that were not asked for"), "{ended:?}");
+    assert!(server.heads().iter().all(|head| head[0].starts_with("GET ")), "nothing was removed");
+}
