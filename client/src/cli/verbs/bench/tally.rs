@@ -12,6 +12,9 @@ use crate::error::Error;
 /// Quantiles that are shown, each with its name.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
+/// The longest latency that is told apart: an hour. One that saturates does not make the histogram grow.
+const LATENCY_US_MAX: u64 = 3_600_000_000;
+
 /// The outcome of an operation.
 #[derive(Debug)]
 pub(super) struct Tally {
@@ -30,7 +33,8 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn new(operation: &'static str, workers: usize, object_bytes: Option<u64>) -> Self {
-        let latencies = Histogram::new(3).expect("three digits are allowed");
+        let latencies =
+            Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("three digits of an hour are allowed");
         let (elapsed, faults, first_fault) = (Duration::ZERO, BTreeMap::new(), None);
         Self { operation, workers, object_bytes, elapsed, latencies, faults, first_fault }
     }
@@ -50,7 +54,7 @@ impl Tally {
 
     /// Adds what another worker did.
     pub(super) fn add(&mut self, other: Self) {
-        self.latencies.add(&other.latencies).expect("it grows");
+        self.latencies.add(&other.latencies).expect("both have the same bounds");
         for (kind, count) in other.faults {
             *self.faults.entry(kind).or_default() += count;
         }
