@@ -120,6 +120,13 @@ impl Throttle {
         }
     }
 
+    /// Waits while everything is stopped, for work that moves next to no bytes.
+    pub(crate) async fn wait_while_paused(&self) {
+        let mut paused = self.paused.subscribe();
+        // The sender lives as long as this budget.
+        drop(paused.wait_for(|paused| !paused).await);
+    }
+
     pub(crate) async fn take(&self, bytes: u64) {
         self.take_noting(bytes, &mut false).await;
     }

@@ -162,7 +162,9 @@ impl PeerComparer {
 
     /// Compares a row for a volume; `false` where that lacks something that no log took.
     async fn compare(&self, volume: VolumeId, key: RegisterKey) -> bool {
-        self.deps.throttle.take(0).await;
+        // Until it is known what the volume missed, no other one may go: heals have the bandwidth, which they
+        // may owe for minutes.
+        self.deps.throttle.wait_while_paused().await;
         let Err(error) = self.checker.check_register(&key, ShardLook::For(volume)).await else { return true };
         // The next comparison begins behind this row, so the entry keeps it.
         tracing::debug!(?key, %error, "what the row names is not looked at yet");

@@ -109,8 +109,11 @@ impl RegisterChecker {
         for data in kept {
             let Ok(subject) = HealSubject::new(&self.deps, key, data) else { continue };
             let verifies = look == ShardLook::WhileAllAnswer && data.home == Home::Packed;
-            let bytes = if verifies { subject.shard_bytes() } else { ROW_COST_BYTES };
-            self.deps.throttle.take(bytes).await;
+            match look {
+                ShardLook::For(_) => self.deps.throttle.wait_while_paused().await,
+                _ if verifies => self.deps.throttle.take(subject.shard_bytes()).await,
+                _ => self.deps.throttle.take(ROW_COST_BYTES).await,
+            }
             let shards = subject.look(verifies).await;
             if !shards.broken.is_empty() {
                 let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms };

@@ -19,6 +19,7 @@ use crate::upkeep::recover::stall::RecoveryStall;
 use crate::upkeep::rows::rows_of;
 use crate::upkeep::rows::tell_committed;
 use crate::upkeep::shards::subject::HealSubject;
+use crate::upkeep::workers::Workers;
 use crate::upkeep::{OpeningStatus, Upkeep};
 use crate::volumes::{LocalVolume, VolumeState};
 
@@ -164,6 +165,27 @@ async fn a_volume_is_compared_after_a_restart_although_its_peers_hardly_wrote_me
     assert!(node.comes_back(&volume).await);
     heal_what_is_queued(&node).await;
     assert!(rows_of(&node.workers.deps, &register).await.are_same());
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_comparison_does_not_wait_until_heals_are_paid_for() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let volume = Arc::clone(&node.volumes.all()[2]);
+    node.take_away(volume.id()).await;
+    node.put("while", &body(2, 100_000)).await;
+    std::fs::rename(volume.path().with_extension("away"), volume.path()).expect("moved back");
+    node.back_online(volume.id()).await;
+    let Workers { follower, deps, .. } = &*node.workers;
+    deps.throttle.set_bytes_per_second(1);
+    let set = deps.cluster.set_of(&node.register("while").await);
+    let route = set.routes.iter().find(|route| route.volume != volume.id()).expect("a peer");
+    // Moved at once, and owed from then on.
+    deps.throttle.take(1 << 30).await;
+    let compared = follower.comparer.catch_up_with(volume.id(), route, None);
+    assert_eq!(tokio::time::timeout(DEADLINE, compared).await, Ok(Ok(())));
     node.close().await;
 }
 
