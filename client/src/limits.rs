@@ -96,3 +96,5 @@ pub(crate) const SAME_TIME: Duration = Duration::from_secs(1);
 const _: () = assert!(PART_BYTES_MIN >= S3_PART_BYTES_MIN && PART_BYTES_MAX <= S3_PART_BYTES_MAX);
 const _: () = assert!(SINGLE_BYTES_MAX <= 2 * PART_BYTES_MIN);
 const _: () = assert!(WHOLE_BYTES_MAX <= FRAME_BYTES as u64);
+/// Microseconds up to which `sherd bench` shows latencies, an hour: a histogram that saturates does not grow.
+pub(crate) const LATENCY_US_MAX: u64 = 3_600_000_000;

@@ -115,7 +115,7 @@ fn entries(page: &ListPage, query: &ListQuery) -> Result<Vec<ListEntry>, Error> 
     let decoded = |text: &str| match document::decoded(text, encoding) {
         None => Err(malformed(query, NO_LIST)),
         Some(name) if name.starts_with(&query.prefix) => Ok(name),
-        // What removes all below a prefix must not be given anything else.
+        // A removal of all below a prefix takes each key of the list.
         Some(_) => Err(malformed(query, "it has keys that were not asked for")),
     };
     let mut found = Vec::with_capacity(page.contents.len() + page.common_prefixes.len());

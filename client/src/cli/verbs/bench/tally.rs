@@ -8,12 +8,10 @@ use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::limits::LATENCY_US_MAX;
 
 /// Quantiles that are shown, each with its name.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
-
-/// The longest latency that is told apart: an hour. One that saturates does not make the histogram grow.
-const LATENCY_US_MAX: u64 = 3_600_000_000;
 
 /// The outcome of an operation.
 #[derive(Debug)]

@@ -98,8 +98,8 @@ pub(super) async fn pull_committed(deps: &Deps, key: &RegisterKey, rows: &Rows) 
 }
 
 /// The committed row of a ballot as a volume holds it, with its inline bytes. These come by themselves and
-/// are verified here: the volume that pulls them keeps them under hashes of its own. `None` where the row cannot
-/// be read, or is another one by now.
+/// are verified here: the volume that pulls them keeps them under hashes of its own. `None` where the row
+/// cannot be read, or is another one by now.
 async fn read_row(deps: &Deps, source: &VolumeRoute, key: &RegisterKey, ballot: Ballot) -> Option<PulledRow> {
     let target = deps.cluster.target(key.clone());
     let answer = read_whole(source, &target, ROW_PATIENCE).await.ok()?;
