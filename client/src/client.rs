@@ -32,6 +32,7 @@ use crate::transport::{Transport, causes, within_progress};
 #[derive(Debug, Clone)]
 pub struct Client {
     shared: Arc<ClientState>,
+    cancelled: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -44,7 +45,6 @@ struct ClientState {
     regions: Mutex<HashMap<String, String>>,
     /// Milliseconds that the service's clock is ahead of this machine's.
     ahead_ms: AtomicI64,
-    cancelled: CancellationToken,
     tasks: TaskTracker,
 }
 
@@ -141,10 +141,9 @@ impl Client {
             attempts: attempts.max(1),
             regions: Mutex::default(),
             ahead_ms: AtomicI64::new(0),
-            cancelled,
             tasks: TaskTracker::new(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), cancelled })
     }
 
     /// The service's account.
@@ -158,8 +157,14 @@ impl Client {
         one.endpoint == other.endpoint && one.keys == other.keys
     }
 
+    /// The same client, whose requests another token ends.
+    #[must_use]
+    pub fn cancelled_by(&self, cancelled: CancellationToken) -> Self {
+        Self { shared: Arc::clone(&self.shared), cancelled }
+    }
+
     pub(crate) fn cancelled(&self) -> &CancellationToken {
-        &self.shared.cancelled
+        &self.cancelled
     }
 
     /// Runs a request that cleans up behind a transfer that was dropped.
@@ -201,7 +206,7 @@ impl Client {
         tokio::select! {
             // A call that is dropped is not answered; what it did on the service may be done.
             biased;
-            () = self.shared.cancelled.cancelled() => Err(Error::Cancelled),
+            () = self.cancelled.cancelled() => Err(Error::Cancelled),
             answer = attempts => answer,
         }
     }
@@ -281,7 +286,7 @@ impl Client {
         tokio::select! {
             // The attempt behind a pause that was cut short is refused.
             biased;
-            () = self.shared.cancelled.cancelled() => {}
+            () = self.cancelled.cancelled() => {}
             () = tokio::time::sleep(pause_time(attempt, asked)) => {}
         }
     }

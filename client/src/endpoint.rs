@@ -6,9 +6,8 @@ use sherd_signature::signer::encode_path;
 use crate::error::EndpointError;
 
 /// How buckets stand in a URL.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum AddressingStyle {
     /// In the host of AWS, in the path elsewhere

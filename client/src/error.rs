@@ -168,6 +168,9 @@ pub enum NameFault {
     /// The key has a zero byte.
     #[error("the key has a character that no file's name may have")]
     Character,
+    /// The bucket or key is missing.
+    #[error("bucket and key have at least one character")]
+    Empty,
     /// The key is longer than S3 takes.
     #[error("the key is longer than 1,024 bytes")]
     Long,
@@ -208,6 +211,18 @@ pub enum PlanError {
         /// Bytes of a part.
         part_bytes: u64,
     },
+    /// No request would be sent, or for ever.
+    #[error("attempts must be 1 to {max}", max = crate::limits::ATTEMPTS_MAX)]
+    Attempts,
+    /// The object does not belong into memory.
+    #[error("{bytes} bytes are not read into memory, up to 5 GiB are; read the object as a stream")]
+    Held {
+        /// Bytes that were asked for.
+        bytes: u64,
+    },
+    /// A presigned URL is valid for as long as S3 takes.
+    #[error("a presigned URL is valid for 1 second to 7 days")]
+    Expiry,
 }
 
 /// Credentials that are not there or not readable.

@@ -30,6 +30,12 @@ pub(crate) const PARTS_MAX: u64 = 10_000;
 pub(crate) const PARTS_IN_FLIGHT_MIN: usize = 4;
 /// Bytes of a file that add one part at one time.
 pub(crate) const BYTES_A_PART_IN_FLIGHT: u64 = 32 << 20;
+/// Bytes of an object that is read into memory: as much as one request may store.
+pub(crate) const HELD_BYTES_MAX: u64 = S3_PART_BYTES_MAX;
+/// Frames of 256 KiB that a reader of an object is behind at most.
+pub(crate) const FRAMES_AHEAD_MAX: usize = 4;
+/// Pieces that a writer of an object is ahead at most, each as large as its user makes it.
+pub(crate) const PIECES_AHEAD_MAX: usize = 4;
 /// Parts that are held in memory at one time: those of a pipe, and of a copy from one endpoint to another.
 pub(crate) const HELD_PARTS_MAX: usize = 3;
 /// Parts of a pipe after which the next ones are twice as large: 10,000 parts hold more than 5 TiB.

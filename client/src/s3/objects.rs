@@ -98,6 +98,13 @@ pub struct ObjectName {
     pub key: String,
 }
 
+impl ObjectName {
+    /// Names an object.
+    pub fn new(bucket: impl Into<String>, key: impl Into<String>) -> Self {
+        Self { bucket: bucket.into(), key: key.into() }
+    }
+}
+
 impl std::fmt::Display for ObjectName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "s3://{}/{}", self.bucket, self.key)

@@ -10,7 +10,8 @@ use crate::transfer::engine::blocking;
 use crate::transfer::job::JobEnd;
 
 /// Properties by which two sides are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub(crate) enum Comparison {
     /// Sizes, and the target is not older than the source
     #[default]

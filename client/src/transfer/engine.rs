@@ -36,6 +36,7 @@ impl Default for TransferSettings {
 #[derive(Debug, Clone)]
 pub struct Engine {
     shared: Arc<EngineShared>,
+    progress: Progress,
 }
 
 #[derive(Debug)]
@@ -43,7 +44,6 @@ struct EngineShared {
     settings: TransferSettings,
     places: Semaphore,
     held: Semaphore,
-    progress: Progress,
 }
 
 impl Engine {
@@ -56,7 +56,7 @@ impl Engine {
         check_part_bytes(settings.part_bytes)?;
         let places = Semaphore::new(settings.workers);
         let held = Semaphore::new(HELD_PARTS_MAX);
-        Ok(Self { shared: Arc::new(EngineShared { settings, places, held, progress }) })
+        Ok(Self { shared: Arc::new(EngineShared { settings, places, held }), progress })
     }
 
     /// The settings.
@@ -66,7 +66,13 @@ impl Engine {
 
     /// Where transfers report.
     pub fn progress(&self) -> &Progress {
-        &self.shared.progress
+        &self.progress
+    }
+
+    /// The same engine, with the same places for requests, that reports elsewhere.
+    #[must_use]
+    pub fn reporting_to(&self, progress: Progress) -> Self {
+        Self { shared: Arc::clone(&self.shared), progress }
     }
 
     /// Plans a file or object of `bytes`.

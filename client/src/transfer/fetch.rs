@@ -16,6 +16,11 @@ use crate::transport::{causes, within_progress};
 
 /// A place for the bytes of a body.
 pub(crate) trait Sink: Send {
+    /// Takes the head of the object before its first byte.
+    fn begin(&mut self, _info: &ObjectInfo) -> impl Future<Output = Result<(), Error>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Takes bytes that begin at `at` of the body. They come in order.
     fn write(&mut self, at: u64, bytes: Bytes) -> impl Future<Output = Result<(), Error>> + Send;
 }
@@ -76,6 +81,9 @@ pub(crate) async fn fetch(
             bytes: info.bytes,
             etag: info.etag.clone(),
         });
+        if kept.is_none() {
+            sink.begin(&info).await?;
+        }
         let (info, summer) = kept.get_or_insert_with(|| {
             let of_object = info.checksum.as_ref().map(|(algorithm, _)| *algorithm);
             let algorithm = algorithm.or(of_object).unwrap_or(ChecksumAlgorithm::Crc64Nvme);

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sherd_client::client::Client;
 use sherd_client::credentials::source::{Account, Overrides, Variables};
+use sherd_client::{KeyPair, Secret, Service, ServiceOptions};
 use sherd_node::log;
 use sherd_node::process::ci::{self, CiArgs, Environment};
 use sherd_node::process::config::settings::LogSettings;
@@ -35,7 +36,7 @@ pub(crate) const OTHER: &str = "SHERD_TEST_SERVICE";
 
 /// The shared service.
 #[derive(Debug)]
-struct Service {
+struct SharedService {
     /// Holds the standard input with whose end the service ends.
     _child: Child,
     /// Takes what a node still prints.
@@ -45,12 +46,12 @@ struct Service {
     address: SocketAddr,
 }
 
-static SERVICE: LazyLock<Service> = LazyLock::new(|| match std::env::var_os(OTHER) {
+static SERVICE: LazyLock<SharedService> = LazyLock::new(|| match std::env::var_os(OTHER) {
     Some(program) => start_other(&program),
     None => start_node(),
 });
 
-fn start_other(program: &OsStr) -> Service {
+fn start_other(program: &OsStr) -> SharedService {
     let folder = tempfile::tempdir().expect("a folder");
     // The port is free again, and taken by the program; a test that finds another one there fails.
     let address =
@@ -61,10 +62,10 @@ fn start_other(program: &OsStr) -> Service {
     command.env("MINIO_ROOT_USER", KEYS[0].1).env("MINIO_ROOT_PASSWORD", KEYS[1].1);
     command.env("MINIO_ROOTDRIVE_THRESHOLD_SIZE", "1").env("MINIO_BROWSER", "off").env("MINIO_UPDATE", "off");
     let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("there is a shell");
-    Service { _child: child, _lines: None, _folder: Some(folder), address }
+    SharedService { _child: child, _lines: None, _folder: Some(folder), address }
 }
 
-fn start_node() -> Service {
+fn start_node() -> SharedService {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command.args([NAME, "--exact", "--nocapture", "--test-threads=1"]).env(IS_NODE, "1").envs(KEYS);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
@@ -76,7 +77,7 @@ fn start_node() -> Service {
             break address.parse().expect("host and port");
         }
     };
-    Service { _child: child, _lines: Some(lines), _folder: None, address }
+    SharedService { _child: child, _lines: Some(lines), _folder: None, address }
 }
 
 /// Address of the shared service.
@@ -196,6 +197,21 @@ impl Sherd {
         let variables = Given(format!("http://{}", node()));
         let account = Account::of_environment(&variables, &Overrides::default()).expect("keys are given");
         Client::new(account, 3, CancellationToken::new()).expect("no certificates are needed")
+    }
+
+    /// The service of the node, as a program holds it.
+    pub(crate) fn service() -> Service {
+        let [(_, access_key), (_, secret)] = KEYS;
+        let mut options = ServiceOptions {
+            keys: Some(KeyPair {
+                access_key: access_key.to_owned(),
+                secret: Secret::new(secret),
+                session_token: None,
+            }),
+            ..ServiceOptions::default()
+        };
+        options.overrides.endpoint = Some(format!("http://{}", node()));
+        Service::open(&options).expect("no certificates are needed")
     }
 
     /// Keys and ids of the uploads that are under way in the bucket.

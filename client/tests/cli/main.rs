@@ -2,6 +2,7 @@
 //! which transfers break, and what is left then.
 
 mod fixture;
+mod library;
 mod relay;
 mod scripted;
 mod about;

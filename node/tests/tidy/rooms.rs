@@ -49,7 +49,7 @@ const HOUSES: [(&str, &str); 19] = [
     ("admin", "user status ask plain limits"),
     (
         "client",
-        "cli sync transfer local s3 client document transport payload credentials endpoint checksum glob error limits",
+        "cli sync service transfer local s3 client document transport payload credentials endpoint checksum glob error limits",
     ),
     ("kubectl", "cli support status users logs node cluster session error limits"),
     ("e2e", "kubernetes prometheus history command"),
