@@ -183,7 +183,7 @@ pub enum NameFault {
     /// Source and target are one object, or one lies below the other.
     #[error("source and target overlap; a copy would go on for ever, and a move remove what it made")]
     Overlap,
-    /// Another source of the same command has the same name at the target.
+    /// A second source of the command has the same name at the target.
     #[error("another source of this command has the same name at the target; copy them one by one")]
     Twice,
     /// The file lies outside of the folder, where a link in it leads.

@@ -75,7 +75,7 @@ pub enum Control {
 /// A row of a peer as a volume pulls it: as a late accept, at the row's own ballot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PulledRow {
-    /// Ballot and digest; the committed flag is that of its source.
+    /// Ballot and digest; committed where its source marks it so, or A volumes accepted it.
     pub head: RowHead,
     /// The value with its inline bytes.
     pub value: EncodedValue,
