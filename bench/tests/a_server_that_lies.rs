@@ -348,7 +348,7 @@ fn connections_that_end_are_faults_and_made_anew() {
 fn an_operation_that_stands_still_ends_as_a_fault() {
     let mut bench = Bench::against(Whim::NeverAnswers(12));
     assert_all_but(&bench.count(Op::Put, 2, 10), 10, &[]);
-    let plan = Plan { stall: Duration::from_millis(50), ..Plan::new(Op::Get, 2, Limit::Count(10)) };
+    let plan = Plan { stall: Duration::from_secs(3), ..Plan::new(Op::Get, 2, Limit::Count(10)) };
     assert_all_but(&bench.measure(&plan), 10, &[(Fault::Timeout, 1)]);
 }
 

@@ -12,13 +12,16 @@ use crate::harness::Node;
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::data::{Dice, Home};
 use crate::harness::raw::Raw;
-use crate::harness::s3::{BUCKET, S3, outcome};
-use crate::harness::wait::{SOON, bounded};
+use crate::harness::s3::{BUCKET, S3, asked, healthy, on_time};
 
 const KEY: &str = "key";
 
 /// The status of an anonymous read through a node.
 async fn read(node: &Node) -> u16 {
+    on_time(|| read_once(node), |status| *status == 503).await
+}
+
+async fn read_once(node: &Node) -> u16 {
     let mut reader = Raw::idle(&node.endpoint).await;
     let request = format!("GET /{BUCKET}/{KEY} HTTP/1.1\r\nHost: node\r\n\r\n");
     reader.body(request.as_bytes()).await.expect("a head");
@@ -35,13 +38,13 @@ fn policy(padding: usize) -> String {
 }
 
 async fn put_policy(s3: &S3, padding: usize) {
-    let put = s3.sdk().put_bucket_policy().bucket(BUCKET).policy(policy(padding)).send();
-    outcome(bounded("putting a policy", SOON, put).await).expect("a policy");
+    let put = s3.sdk().put_bucket_policy().bucket(BUCKET).policy(policy(padding));
+    healthy("putting a policy", || asked("putting a policy", put.clone().send())).await;
 }
 
 async fn delete_policy(s3: &S3) {
-    let delete = s3.sdk().delete_bucket_policy().bucket(BUCKET).send();
-    outcome(bounded("deleting a policy", SOON, delete).await).expect("deleted");
+    let delete = s3.sdk().delete_bucket_policy().bucket(BUCKET);
+    healthy("deleting a policy", || asked("deleting a policy", delete.clone().send())).await;
 }
 
 /// Gives the bucket a block that restricts public buckets, or none.
@@ -49,25 +52,27 @@ async fn restrict(s3: &S3, is_restricted: bool) {
     let block = aws_sdk_s3::types::PublicAccessBlockConfiguration::builder();
     let block = block.restrict_public_buckets(is_restricted).build();
     let put = s3.sdk().put_public_access_block().bucket(BUCKET).public_access_block_configuration(block);
-    outcome(bounded("putting a block", SOON, put.send()).await).expect("a block");
+    healthy("putting a block", || asked("putting a block", put.clone().send())).await;
 }
 
 /// Gives the account a block that restricts public buckets, or none: a call of S3 Control.
 async fn restrict_account(s3: &S3, is_restricted: bool) {
-    let request = s3.sdk().delete_bucket_cors().bucket(BUCKET).customize().mutate_request(move |request| {
-        let origin = request.uri().split(&format!("/{BUCKET}")).next().expect("an origin").to_owned();
-        request.set_uri(format!("{origin}/v20180820/configuration/publicAccessBlock")).expect("a path");
-        request.headers_mut().insert("x-amz-account-id", "000000000001");
-        request.set_method(if is_restricted { "PUT" } else { "DELETE" }).expect("a method");
-        if is_restricted {
-            let setting = "<RestrictPublicBuckets>true</RestrictPublicBuckets>";
-            let name = "PublicAccessBlockConfiguration";
-            let block = format!("<{name}>{setting}</{name}>");
-            request.headers_mut().insert("content-length", block.len().to_string());
-            *request.body_mut() = SdkBody::from(block);
-        }
-    });
-    outcome(bounded("changing the account's block", SOON, request.send()).await).expect("changed");
+    let request = || {
+        s3.sdk().delete_bucket_cors().bucket(BUCKET).customize().mutate_request(move |request| {
+            let origin = request.uri().split(&format!("/{BUCKET}")).next().expect("an origin").to_owned();
+            request.set_uri(format!("{origin}/v20180820/configuration/publicAccessBlock")).expect("a path");
+            request.headers_mut().insert("x-amz-account-id", "000000000001");
+            request.set_method(if is_restricted { "PUT" } else { "DELETE" }).expect("a method");
+            if is_restricted {
+                let setting = "<RestrictPublicBuckets>true</RestrictPublicBuckets>";
+                let name = "PublicAccessBlockConfiguration";
+                let block = format!("<{name}>{setting}</{name}>");
+                request.headers_mut().insert("content-length", block.len().to_string());
+                *request.body_mut() = SdkBody::from(block);
+            }
+        })
+    };
+    healthy("changing the account's block", || asked("changing it", request().send())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,7 +80,7 @@ async fn a_bucket_is_opened_and_closed_through_every_node_when_the_call_returns(
     let mut dice = Dice::of_this_run("anonymous");
     let mut cluster = cluster_of(4).start().await;
     let clients = cluster.with_bucket().await;
-    clients[0].put(KEY, dice.body(Home::Inline)).await.expect("a healthy cluster");
+    clients[0].put_settled(KEY, dice.body(Home::Inline)).await;
     let all = async |cluster: &TestCluster, expected: u16, when: &str| {
         for node in cluster.running() {
             assert_eq!(read(node).await, expected, "{when}");

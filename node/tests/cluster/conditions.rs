@@ -14,7 +14,7 @@ use crate::harness::chain::Chain;
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::data::{Dice, Home};
 use crate::harness::s3::{Condition, Failure, S3};
-use crate::harness::wait::{LATER, SOON, eventually};
+use crate::harness::wait::{LATER, SOON, eventually, is_quiet};
 
 /// Clients that create one key at once, and how often.
 const CREATORS: usize = 12;
@@ -42,17 +42,28 @@ async fn one_of_twelve_creates_a_key_through_four_nodes() {
                 (body, s3.put_if(&key, body, Condition::IfAbsent).await)
             });
         }
-        let mut winners = Vec::new();
+        let (mut winners, mut in_doubt) = (Vec::new(), Vec::new());
         for (body, outcome) in creators.join_all().await {
             match outcome {
                 Ok(()) => winners.push(body),
                 Err(Failure::Refused { status: 412, .. }) => {}
+                // By nodes that are late: it may be the winner.
+                Err(Failure::Unavailable { .. }) if !is_quiet() => in_doubt.push(body),
                 Err(other) => panic!("a loser got {other:?}"),
             }
         }
-        assert_eq!(winners.len(), 1, "one creates {key}: {winners:?}");
+        assert!(
+            winners.len() == 1 || winners.is_empty() && !in_doubt.is_empty(),
+            "one creates {key}: {winners:?}"
+        );
         for s3 in &clients {
-            assert_eq!(s3.get(&key).await, Ok(Some(winners[0])), "the winner's body is there");
+            let found = s3.get_settled(&key).await;
+            match winners.first() {
+                Some(winner) => assert_eq!(found, Some(*winner), "the winner's body is there"),
+                None => {
+                    assert!(found.is_none_or(|body| in_doubt.contains(&body)), "{found:?} of {in_doubt:?}");
+                }
+            }
         }
     }
 }
@@ -94,7 +105,7 @@ async fn one_chain_per_key(nodes: usize, kills: usize) {
     let (mut chains, mut clients) = (Vec::new(), JoinSet::new());
     for key in KEYS {
         let body = dice.body(Home::Inline);
-        first_s3[0].put(key, body).await.expect("a healthy cluster");
+        first_s3[0].put_settled(key, body).await;
         let chain = Arc::new(Chain::default());
         for client in 0..CLIENTS / KEYS.len() {
             let (chain, gateways, is_over) =

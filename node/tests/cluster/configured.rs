@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Dice, Home};
 use crate::harness::raw::Raw;
-use crate::harness::s3::{BUCKET, S3};
+use crate::harness::s3::{BUCKET, S3, asked, healthy, on_time};
 use crate::harness::wait::{LATER, bounded};
 
 const ROUNDS: usize = 50;
@@ -25,16 +25,20 @@ async fn allow(s3: &S3, origin: &str) {
     let rules = CorsConfiguration::builder().cors_rules(rule.expect("both lists are given")).build();
     let request = s3.sdk().put_bucket_cors().bucket(BUCKET);
     let request = request.cors_configuration(rules.expect("a rule is given"));
-    bounded("configuring", LATER, request.send()).await.expect("the bucket is configured");
+    healthy("configuring", || asked("configuring", request.clone().send())).await;
 }
 
 async fn forbid(s3: &S3) {
     let request = s3.sdk().delete_bucket_cors().bucket(BUCKET);
-    bounded("configuring", LATER, request.send()).await.expect("the bucket is configured");
+    healthy("configuring", || asked("configuring", request.clone().send())).await;
 }
 
 /// The status of an answer, and whether a page of [`ORIGIN`] may read it.
 async fn read(s3: &S3) -> (u16, bool) {
+    on_time(|| read_once(s3), |(status, _)| *status == 503).await
+}
+
+async fn read_once(s3: &S3) -> (u16, bool) {
     let head = Raw::get_from(s3, KEY, ORIGIN).await.head().await.expect("an answer");
     let allowed = head.header("access-control-allow-origin").map(str::to_owned);
     assert!(allowed.as_deref().is_none_or(|allowed| allowed == ORIGIN), "{allowed:?}");
@@ -46,7 +50,7 @@ async fn a_bucket_is_configured_through_every_node_when_the_call_returns() {
     let mut dice = Dice::of_this_run("configured");
     let cluster = cluster_of(4).start().await;
     let clients = cluster.with_bucket().await;
-    clients[0].put(KEY, dice.body(Home::Inline)).await.expect("a healthy cluster");
+    clients[0].put_settled(KEY, dice.body(Home::Inline)).await;
     for round in 0..ROUNDS {
         let is_allowed = match round % 5 {
             0 | 2 => {
@@ -73,7 +77,7 @@ async fn a_node_that_stood_still_answers_nothing_by_the_view_that_it_had() {
     let mut dice = Dice::of_this_run("configured beside a stopped node");
     let cluster = cluster_of(4).start().await;
     let clients = cluster.with_bucket().await;
-    clients[0].put(KEY, dice.body(Home::Inline)).await.expect("a healthy cluster");
+    clients[0].put_settled(KEY, dice.body(Home::Inline)).await;
     allow(&clients[0], ORIGIN).await;
     for s3 in &clients {
         assert_eq!(read(s3).await, (200, true));
@@ -87,7 +91,7 @@ async fn a_node_that_stood_still_answers_nothing_by_the_view_that_it_had() {
     cluster.node(stopped).signal(Signal::CONT);
     let current = async {
         loop {
-            match read(&clients[stopped]).await {
+            match read_once(&clients[stopped]).await {
                 // Connections of the node were lost meanwhile.
                 (503, is_allowed) => assert!(!is_allowed),
                 answer => return answer,

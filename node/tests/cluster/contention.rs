@@ -99,6 +99,8 @@ async fn timed_writes(s3: S3, mut dice: Dice, end: Instant) -> (Vec<Duration>, u
         match s3.put(WRITTEN, dice.body(Home::Inline)).await {
             Ok(()) => took.push(began.elapsed()),
             Err(Failure::Unavailable { status: 500, .. }) => in_doubt += 1,
+            // By nodes that are late, not for other writers.
+            Err(late) if late.is_slow_down() && !is_quiet() => {}
             Err(refused) => panic!("a writer is refused for the others: {refused:?}"),
         }
     }
@@ -176,7 +178,7 @@ async fn no_writer_is_refused(nodes: usize, turns: usize) -> Counts {
     eprintln!("{what}: {WRITERS} writers {many} writes, one {one}, {in_doubt} in doubt; each {rounds}");
 
     let first = dice.body(Home::Inline);
-    clients[0].put(REPLACED, first).await.expect("a healthy cluster");
+    clients[0].put_settled(REPLACED, first).await;
     let chain = Arc::new(Chain::default());
     let mut links = Counts::default();
     let before = Rounds::of(&cluster).await;
@@ -196,7 +198,7 @@ async fn no_writer_is_refused(nodes: usize, turns: usize) -> Counts {
     assert_eq!(chain.refused(), 0, "no replacement is refused for the others");
     let mut shown = Vec::new();
     for s3 in &clients {
-        shown.push(s3.get(REPLACED).await.expect("a healthy cluster").expect("it is not deleted").etag());
+        shown.push(s3.get_settled(REPLACED).await.expect("it is not deleted").etag());
     }
     assert!(shown.iter().all(|etag| *etag == shown[0]), "nodes show different objects: {shown:?}");
     let met = chain.check(REPLACED, &first.etag(), &shown[0]);
@@ -223,6 +225,8 @@ async fn writes(clients: &[S3], dice: &mut Dice, writers: usize) -> (usize, usiz
                 match s3.put(WRITTEN, dice.body(Home::Inline)).await {
                     Ok(()) => done += 1,
                     Err(Failure::Unavailable { status: 500, .. }) => in_doubt += 1,
+                    // By nodes that are late, not for other writers.
+                    Err(late) if late.is_slow_down() && !is_quiet() => {}
                     Err(refused) => panic!("a writer is refused for the others: {refused:?}"),
                 }
             }

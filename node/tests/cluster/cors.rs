@@ -8,13 +8,16 @@ use aws_sdk_s3::types::{CorsConfiguration, CorsRule};
 use crate::harness::Node;
 use crate::harness::cluster::cluster_of;
 use crate::harness::raw::Raw;
-use crate::harness::s3::{BUCKET, S3, outcome};
-use crate::harness::wait::{SOON, bounded};
+use crate::harness::s3::{BUCKET, S3, asked, healthy, on_time};
 
 const PAGE: &str = "https://page.example";
 
 /// Status of a preflight's answer through a node, and the origin that it allows.
 async fn allowed(node: &Node) -> (u16, Option<String>) {
+    on_time(|| allowed_once(node), |(status, _)| *status == 503).await
+}
+
+async fn allowed_once(node: &Node) -> (u16, Option<String>) {
     let mut preflight = Raw::idle(&node.endpoint).await;
     let lines = format!("Host: node\r\nOrigin: {PAGE}\r\nAccess-Control-Request-Method: PUT\r\n\r\n");
     preflight.body(format!("OPTIONS /{BUCKET}/k HTTP/1.1\r\n{lines}").as_bytes()).await.expect("a head");
@@ -26,12 +29,12 @@ async fn put(client: &S3, origin: &str) {
     let rule = CorsRule::builder().allowed_origins(origin).allowed_methods("PUT").build();
     let rules = CorsConfiguration::builder().cors_rules(rule.expect("origins and methods")).build();
     let put = client.sdk().put_bucket_cors().bucket(BUCKET).cors_configuration(rules.expect("rules"));
-    outcome(bounded("putting rules", SOON, put.send()).await).expect("rules");
+    healthy("putting rules", || asked("putting rules", put.clone().send())).await;
 }
 
 async fn delete(client: &S3) {
-    let delete = client.sdk().delete_bucket_cors().bucket(BUCKET).send();
-    outcome(bounded("deleting rules", SOON, delete).await).expect("deleted");
+    let delete = client.sdk().delete_bucket_cors().bucket(BUCKET);
+    healthy("deleting rules", || asked("deleting rules", delete.clone().send())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

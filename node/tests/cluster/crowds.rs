@@ -23,7 +23,7 @@ use crate::harness::cluster::{TestCluster, cluster_of, name};
 use crate::harness::data::Body;
 use crate::harness::is_optimised;
 use crate::harness::raw::Raw;
-use crate::harness::s3::{BUCKET, Failure, Outcome, S3, outcome};
+use crate::harness::s3::{BUCKET, Failure, Outcome, S3, asked, healthy, outcome};
 use crate::harness::wait::{LATER, SOON, bounded, eventually};
 
 const NODES: usize = 4;
@@ -71,9 +71,9 @@ async fn five_hundred_clients_list_the_parts_of_a_key_with_a_thousand_uploads() 
         let s3 = clients[0].clone();
         async move {
             let create = s3.sdk().create_multipart_upload().bucket(BUCKET).key("uploads");
-            let create = create.metadata("of-the-crowd", "m".repeat(METADATA_BYTES)).send();
-            let created = outcome(bounded("a new upload", LATER, create).await);
-            created.expect("a healthy cluster").upload_id.expect("an upload has an id")
+            let create = create.metadata("of-the-crowd", "m".repeat(METADATA_BYTES));
+            let created = healthy("a new upload", || asked("a new upload", create.clone().send()));
+            created.await.upload_id.expect("an upload has an id")
         }
     });
     let uploads = Arc::new(all_of(creates).await);
@@ -106,14 +106,14 @@ async fn a_hundred_clients_list_a_bucket_that_was_emptied() {
     let keys: Vec<String> = (0..DELETED).map(|number| format!("deleted/{number:05}")).collect();
     let puts = keys.iter().enumerate().map(|(number, key)| {
         let (s3, key) = (clients[number % NODES].clone(), key.clone());
-        async move { s3.put(&key, Body { id: 1, len: 100 }).await.expect("a healthy cluster") }
+        async move { s3.put_settled(&key, Body { id: 1, len: 100 }).await }
     });
     all_of(puts).await;
     for (number, keys) in keys.chunks(DELETED_AT_ONCE).enumerate() {
         let objects = keys.iter().map(|key| ObjectIdentifier::builder().key(key).build().expect("a key"));
         let delete = Delete::builder().set_objects(Some(objects.collect())).build().expect("some keys");
-        let delete = clients[number % NODES].sdk().delete_objects().bucket(BUCKET).delete(delete).send();
-        let deleted = outcome(bounded("a deletion", LATER, delete).await).expect("a healthy cluster");
+        let delete = clients[number % NODES].sdk().delete_objects().bucket(BUCKET).delete(delete);
+        let deleted = healthy("a deletion", || asked("a deletion", delete.clone().send())).await;
         assert_eq!(deleted.errors(), [], "every key goes");
     }
     let crowd = async {

@@ -32,7 +32,7 @@ async fn an_emptied_bucket_gives_its_space_back_though_its_nodes_were_killed() {
     for id in 0..2 * OBJECTS {
         for (home, len) in [("file", 2 << 20), ("packed", 100_000)] {
             let key = format!("{home}/{}", id % OBJECTS);
-            clients[0].put(&key, Body { id: id.into(), len }).await.expect("a healthy cluster");
+            clients[0].put_settled(&key, Body { id: id.into(), len }).await;
         }
     }
     until_noted(&cluster, 0).await;
@@ -41,7 +41,7 @@ async fn an_emptied_bucket_gives_its_space_back_though_its_nodes_were_killed() {
     cluster.until_whole().await;
     for id in 0..OBJECTS {
         for home in ["file", "packed"] {
-            clients[1].delete(&format!("{home}/{id}")).await.expect("a healthy cluster");
+            clients[1].delete_settled(&format!("{home}/{id}")).await;
         }
     }
     until_noted(&cluster, 1).await;
@@ -75,7 +75,7 @@ async fn a_bucket_that_was_written_while_nodes_were_killed_gives_its_space_back(
     }
     let clients = cluster.clients();
     for key in &keys {
-        clients[0].delete(key).await.expect("a whole cluster");
+        clients[0].delete_settled(key).await;
     }
     load.recorder.check();
     // Each writer had one write under way when its node was killed, and what its last ones replaced may not
@@ -100,9 +100,9 @@ async fn until_noted(cluster: &TestCluster, node: usize) {
     .await;
     let s3 = &cluster.clients()[node];
     for id in 0..OBJECTS {
-        s3.put("small", Body { id: id.into(), len: 100 }).await.expect("a healthy cluster");
+        s3.put_settled("small", Body { id: id.into(), len: 100 }).await;
     }
-    s3.delete("small").await.expect("a healthy cluster");
+    s3.delete_settled("small").await;
 }
 
 /// Waits until each volume has at most `count_max` shard files.

@@ -26,7 +26,7 @@ async fn a_cluster_whose_volumes_are_all_lost_is_formed_again_only_when_that_is_
     let mut cluster = cluster_of(NODES).start().await;
     let clients = cluster.with_bucket().await;
     let body = Body { id: 1, len: 100 };
-    clients[0].put("kept", body).await.expect("a healthy cluster");
+    clients[0].put_settled("kept", body).await;
     // Running nodes take it and go on.
     write_live(&cluster, &format!("[cluster]\nformed = \"{}\"\n", cluster.pki.id));
     cluster.stop_all().await;

@@ -6,8 +6,7 @@ use aws_sdk_s3::types::{CorsConfiguration, CorsRule};
 use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Body, Dice, Home};
 use crate::harness::form::{Form, FormAnswer};
-use crate::harness::s3::{BUCKET, S3, outcome};
-use crate::harness::wait::{SOON, bounded};
+use crate::harness::s3::{BUCKET, S3, asked, healthy};
 
 const PAGE: &str = "https://page.example";
 const TAGS: &str = "<Tagging><TagSet><Tag><Key>from</Key><Value>a form</Value></Tag></TagSet></Tagging>";
@@ -17,7 +16,7 @@ async fn allow_page(client: &S3) {
     let rule = CorsRule::builder().allowed_origins(PAGE).allowed_methods("POST").expose_headers("ETag");
     let rules = CorsConfiguration::builder().cors_rules(rule.build().expect("origins and methods")).build();
     let put = client.sdk().put_bucket_cors().bucket(BUCKET).cors_configuration(rules.expect("rules"));
-    outcome(bounded("putting rules", SOON, put.send()).await).expect("rules");
+    healthy("putting rules", || asked("putting rules", put.clone().send())).await;
 }
 
 /// The origin whose pages may read an answer, and the headers that they may read of it.
@@ -28,7 +27,7 @@ fn readable(answer: &FormAnswer) -> (Option<&str>, Option<&str>) {
 /// Reads an object and its tags through every client.
 async fn is_stored(clients: &[S3], key: &str, body: Body) {
     for s3 in clients {
-        assert_eq!(s3.get(key).await, Ok(Some(body)), "{key}");
+        assert_eq!(s3.get_settled(key).await, Some(body), "{key}");
         let tags = s3.sdk().get_object_tagging().bucket(BUCKET).key(key).send().await.expect("an object");
         let tags: Vec<_> = tags.tag_set().iter().map(|tag| (tag.key(), tag.value())).collect();
         assert_eq!(tags, [("from", "a form")], "{key}");

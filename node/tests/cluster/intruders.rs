@@ -41,7 +41,7 @@ async fn bytes_of_strangers_do_no_harm() {
     let cluster = cluster_of(4).start().await;
     let clients = cluster.with_bucket().await;
     let body = dice.body(Home::File);
-    clients[0].put("before", body).await.expect("a healthy cluster");
+    clients[0].put_settled("before", body).await;
 
     let garbage: Vec<u8> =
         std::iter::repeat_with(|| dice.next().to_le_bytes()).flatten().take(GARBAGE_BYTES).collect();
@@ -55,7 +55,7 @@ async fn bytes_of_strangers_do_no_harm() {
     cluster.until_logged(3, &["connection of a peer refused", "no certificate"]).await;
 
     goes_on(&cluster, &clients, &mut dice).await;
-    assert_eq!(clients[3].get("before").await, Ok(Some(body)));
+    assert_eq!(clients[3].get_settled("before").await, Some(body));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -147,7 +147,7 @@ async fn silent_connections_keep_no_node_away() {
     let mut cluster = cluster_of(4).start().await;
     let clients = cluster.with_bucket().await;
     let body = dice.body(Home::File);
-    clients[0].put("before", body).await.expect("a healthy cluster");
+    clients[0].put_settled("before", body).await;
 
     let mut floods = JoinSet::new();
     for address in cluster.addresses.clone() {
@@ -160,7 +160,7 @@ async fn silent_connections_keep_no_node_away() {
     cluster.until_whole().await;
     let clients = cluster.clients();
     goes_on(&cluster, &clients, &mut dice).await;
-    assert_eq!(clients[1].get("before").await, Ok(Some(body)));
+    assert_eq!(clients[1].get_settled("before").await, Some(body));
 }
 
 /// Holds silent connections to a node, more than it has places for handshakes, and replaces those that it
@@ -185,8 +185,8 @@ async fn silence(address: SocketAddr) {
 async fn goes_on(cluster: &TestCluster, clients: &[S3], dice: &mut Dice) {
     for (node, s3) in clients.iter().enumerate() {
         let (key, body) = (format!("after/{node}"), dice.body(Home::Packed));
-        s3.put(&key, body).await.expect("the cluster goes on");
-        assert_eq!(clients[(node + 1) % cluster.len()].get(&key).await, Ok(Some(body)));
+        s3.put_settled(&key, body).await;
+        assert_eq!(clients[(node + 1) % cluster.len()].get_settled(&key).await, Some(body));
     }
 }
 

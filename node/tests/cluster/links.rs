@@ -28,9 +28,9 @@ async fn no_body_goes_between_nodes_in_clear() {
     let clients = cluster.with_bucket().await;
     let body = Body { id: dice.next(), len: 1 << 20 };
     let before: usize = cluster.relays().map(crate::harness::relay::Relay::bytes).sum();
-    clients[0].put("known", body).await.expect("a healthy cluster");
+    clients[0].put_settled("known", body).await;
     for s3 in &clients {
-        assert_eq!(s3.get("known").await, Ok(Some(body)));
+        assert_eq!(s3.get_settled("known").await, Some(body));
     }
     let after: usize = cluster.relays().map(crate::harness::relay::Relay::bytes).sum();
     // Three of four shards of half its size leave the node that takes it.
@@ -55,7 +55,7 @@ async fn a_node_that_is_cut_off_gets_nothing_until_it_is_back() {
     for number in 0..OBJECTS {
         let key = format!("while-cut-off/{number}");
         let body = dice.body([Home::Inline, Home::Packed, Home::File][number % 3]);
-        clients[number % lonely].put(&key, body).await.expect("three of four nodes take writes");
+        clients[number % lonely].put_settled(&key, body).await;
         written.push((key, body));
     }
     // A node that reaches no other one refuses to write; a write there changes nothing.
@@ -93,7 +93,7 @@ async fn a_gateway_that_lost_its_links_a_moment_ago_waits_for_them() {
     let cluster = cluster_of(4).with_links().start().await;
     let clients = cluster.with_bucket().await;
     let (gateway, body) = (0, dice.body(Home::Packed));
-    clients[gateway].put("key", body).await.expect("a healthy cluster");
+    clients[gateway].put_settled("key", body).await;
     let rounds = async || {
         let metrics = cluster.node(gateway).metrics().await;
         let of_kind = |kind| metrics.get(&format!("sherd_register_rounds_total{{kind=\"{kind}\"}}"));

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Body, Dice, Home};
-use crate::harness::s3::{BUCKET, S3, outcome};
+use crate::harness::s3::{BUCKET, S3, asked, healthy, outcome};
 
 /// Keys that were put and deleted.
 const KEYS: usize = 400;
@@ -38,7 +38,7 @@ async fn a_hundred_lists_of_an_emptied_bucket_refuse_no_write_and_none_is_refuse
                 while written == 0 || !stop.load(Ordering::Relaxed) {
                     let key = format!("written/{number}-{len}");
                     let body = Body { len, ..dice.body(Home::File) };
-                    s3.put(&key, body).await.expect("a write beside lists");
+                    s3.put_settled(&key, body).await;
                     written += 1;
                 }
                 written
@@ -68,13 +68,14 @@ async fn a_hundred_lists_of_an_emptied_bucket_refuse_no_write_and_none_is_refuse
 /// Puts keys and deletes them again.
 async fn empty(s3: &S3, dice: &mut Dice) {
     for number in 0..KEYS {
-        s3.put(&format!("deleted/{number:04}"), dice.body(Home::Inline)).await.expect("a healthy cluster");
+        s3.put_settled(&format!("deleted/{number:04}"), dice.body(Home::Inline)).await;
     }
     let key =
         |number| ObjectIdentifier::builder().key(format!("deleted/{number:04}")).build().expect("a key");
     let delete = Delete::builder().set_objects(Some((0..KEYS).map(key).collect())).build().expect("objects");
-    let deleted = s3.sdk().delete_objects().bucket(BUCKET).delete(delete).send().await;
-    assert!(outcome(deleted).expect("a healthy cluster").errors().is_empty());
+    let delete = s3.sdk().delete_objects().bucket(BUCKET).delete(delete);
+    let deleted = healthy("a deletion", || asked("a deletion", delete.clone().send())).await;
+    assert!(deleted.errors().is_empty());
 }
 
 /// Lists what was deleted, page by page, to the end: nothing.

@@ -25,11 +25,11 @@ async fn a_write_that_one_node_acknowledged_is_shown_by_every_other_one() {
     for (node, s3) in clients.iter().enumerate() {
         for (number, home) in Home::ALL.into_iter().enumerate() {
             let key = load.key(format_args!("{node}-{number}"));
-            load.step(s3, &mut dice, &key, Step::Put(home)).await.expect("a healthy cluster");
+            load.step_settled(s3, &mut dice, &key, Step::Put(home)).await;
             keys.push(key);
         }
         let key = load.key(format_args!("{node}-upload"));
-        load.step(s3, &mut dice, &key, Step::Upload).await.expect("a healthy cluster");
+        load.step_settled(s3, &mut dice, &key, Step::Upload).await;
         keys.push(key);
     }
     for s3 in &clients {
@@ -40,10 +40,8 @@ async fn a_write_that_one_node_acknowledged_is_shown_by_every_other_one() {
     for (index, key) in keys.iter().enumerate() {
         let s3 = &clients[(index + 1) % NODES];
         let step = if index % 3 == 0 { Step::Delete } else { Step::Swap };
-        load.step(s3, &mut dice, key, step).await.expect("a healthy cluster");
-        load.step(&clients[(index + 2) % NODES], &mut dice, key, Step::Create)
-            .await
-            .expect("a healthy cluster");
+        load.step_settled(s3, &mut dice, key, step).await;
+        load.step_settled(&clients[(index + 2) % NODES], &mut dice, key, Step::Create).await;
     }
     for s3 in &clients {
         load.read_all(s3, &keys).await;
@@ -98,9 +96,9 @@ async fn a_bucket_that_is_made_again_is_there_through_every_node() {
         // Every node has used the bucket, and may have cached its former state.
         let key = format!("round/{round}");
         for s3 in &clients {
-            s3.put(&key, dice.body(Home::Inline)).await.expect("a healthy cluster");
+            s3.put_settled(&key, dice.body(Home::Inline)).await;
         }
-        clients[round].delete(&key).await.expect("a healthy cluster");
+        clients[round].delete_settled(&key).await;
         let (removed, made) = (clients[round].sdk(), clients[(round + 1) % NODES].sdk());
         outcome(removed.delete_bucket().bucket(BUCKET).send().await).expect("it is empty");
         outcome(made.create_bucket().bucket(BUCKET).send().await).expect("it is gone");
@@ -118,7 +116,7 @@ async fn a_bucket_that_is_made_again_is_there_through_every_node() {
                 Err(wrong) => panic!("the new bucket through node {node} in round {round}: {wrong:?}"),
             })
             .await;
-            s3.delete(&key).await.expect("a healthy cluster");
+            s3.delete_settled(&key).await;
         }
     }
 }

@@ -34,12 +34,12 @@ async fn slowly_read_data_stays_while_it_is_replaced_through_another_node() {
     let clients = cluster.with_bucket().await;
     let [read, new] = [1, 2].map(|id| Body { id, len: LEN });
     for key in ["read", "unread"] {
-        clients[0].put(key, read).await.expect("a healthy cluster");
+        clients[0].put_settled(key, read).await;
     }
     let mut reader = Raw::get(&clients[0], "read").await;
     assert_eq!(reader.head().await.map(|head| head.status), Some(200));
     for key in ["read", "unread"] {
-        clients[1].put(key, new).await.expect("a healthy cluster");
+        clients[1].put_settled(key, new).await;
     }
     let (begun, mut seen, mut unread_gone) = (Instant::now(), Vec::new(), None);
     let mut ticks = interval(PAUSE);
@@ -68,7 +68,7 @@ async fn slowly_read_data_stays_while_it_is_replaced_through_another_node() {
     })
     .await;
     for (node, s3) in clients.iter().enumerate() {
-        assert_eq!(s3.get("read").await, Ok(Some(new)), "through node {node}");
+        assert_eq!(s3.get_settled("read").await, Some(new), "through node {node}");
     }
 }
 

@@ -8,6 +8,7 @@ use sherd_net::tls::Role;
 use sherd_proto::convert::http_call::HttpService;
 
 use crate::harness::cluster::{TestCluster, cluster_of};
+use crate::harness::s3::{asked, healthy};
 
 /// A connection to a node, to send requests over.
 async fn client(cluster: &TestCluster, node: usize, name: &str, role: Role) -> RequestClient {
@@ -78,8 +79,12 @@ async fn operators_and_admins_send_requests_of_s3_as_the_root_user() {
     assert_eq!(long.status(), StatusCode::OK);
     let error = send(&mut admin, Method::PUT, "/called/long", vec![7; (1 << 20) + 1]).await;
     assert!(matches!(error, Err(RequestError::Message(_))), "{error:?}");
-    let more = cluster.clients()[0].sdk().put_object().bucket("called").key("more");
-    more.body(vec![7; (1 << 20) + 1].into()).send().await.expect("a healthy cluster");
+    let s3 = &cluster.clients()[0];
+    healthy("a PUT", || {
+        let more = s3.sdk().put_object().bucket("called").key("more").body(vec![7; (1 << 20) + 1].into());
+        asked("a PUT", more.send())
+    })
+    .await;
     let error = send(&mut admin, Method::GET, "/called/more", "").await.expect_err("it is too long");
     assert!(error.to_string().contains("longer than the 1048576 bytes"), "{error}");
     let signed = Request::get("/called").header("authorization", "AWS4-HMAC-SHA256 x").body(Bytes::new());

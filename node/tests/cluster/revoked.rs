@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::harness::Node;
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::relay::Relay;
-use crate::harness::s3::{BUCKET, Failure, Outcome, S3, outcome};
+use crate::harness::s3::{BUCKET, Failure, Outcome, S3, asked, healthy, outcome};
 use crate::harness::users::{AccessKey, Users};
 use crate::harness::wait::{LATER, bounded, eventually};
 
@@ -86,8 +86,11 @@ async fn is_refused(node: &Node, key: &AccessKey) {
 /// A user that its policy allows to read and write, an object, and IAM through each node.
 async fn with_user(cluster: &TestCluster) -> (Vec<Users>, AccessKey) {
     let roots = cluster.with_bucket().await;
-    let put = roots[0].sdk().put_object().bucket(BUCKET).key(KEY).body(ByteStream::from_static(b"object"));
-    outcome(bounded("a PUT", LATER, put.send()).await).expect("a healthy cluster");
+    healthy("a PUT", || {
+        let put = roots[0].sdk().put_object().bucket(BUCKET).key(KEY);
+        asked("a PUT", put.body(ByteStream::from_static(b"object")).send())
+    })
+    .await;
     let iam: Vec<_> = cluster.running().map(Node::users).collect();
     let key = iam[0].user(USER).await;
     iam[0].put_user_policy(USER, POLICY).await;

@@ -27,7 +27,7 @@ async fn a_request_that_waits_for_a_slow_peer_names_it_once() {
     let clients = cluster.with_bucket().await;
     let keys: Vec<String> = (0..OBJECTS).map(|number| format!("slow/{number}")).collect();
     for key in &keys {
-        clients[0].put(key, dice.body(Home::Packed)).await.expect("a healthy cluster");
+        clients[0].put_settled(key, dice.body(Home::Packed)).await;
     }
     let (gateway, slow) = (0, 2);
     let before = cluster.node(gateway).metrics().await;

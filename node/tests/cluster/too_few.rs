@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::data::{Body, Dice, Home};
 use crate::harness::relay::{Link, Way};
-use crate::harness::s3::{BUCKET, Condition, Failure, PART, S3, outcome};
+use crate::harness::s3::{BUCKET, Condition, Failure, PART, S3, asked, healthy, outcome};
 use crate::harness::wait::{LATER, bounded, promised};
 
 /// How long any answer may take on a quiet machine.
@@ -62,9 +62,9 @@ async fn without_a_write_quorum_every_change_gets_503_and_changes_nothing() {
     let mut kept = Vec::new();
     for home in Home::ALL {
         let (key, body) = (format!("kept/{home:?}"), dice.body(home));
-        clients[0].put(&key, body).await.expect("a healthy cluster");
+        clients[0].put_settled(&key, body).await;
         // Through another one: a row that one node has as committed reaches the others.
-        assert_eq!(clients[1].get(&key).await, Ok(Some(body)));
+        assert_eq!(clients[1].get_settled(&key).await, Some(body));
         kept.push((key, body));
     }
     let upload = Upload::begin(&clients[0], &mut dice).await;
@@ -104,12 +104,12 @@ async fn without_a_write_quorum_every_change_gets_503_and_changes_nothing() {
         assert_eq!(listed.len(), kept.len(), "nothing came of what was refused: {listed:?}");
     }
     let s3 = cluster.node(3).s3();
-    let buckets = outcome(s3.sdk().list_buckets().send().await).expect("a healthy cluster");
+    let buckets = healthy("a listing", || asked("a listing", s3.sdk().list_buckets().send())).await;
     let mut names: Vec<_> = buckets.buckets().iter().filter_map(|bucket| bucket.name()).collect();
     names.sort_unstable();
     assert_eq!(names, [BUCKET, "other"]);
     upload.complete(&s3).await.expect("the upload is as it was");
-    assert_eq!(s3.get(UPLOAD).await, Ok(Some(upload.body)));
+    assert_eq!(s3.get_settled(UPLOAD).await, Some(upload.body));
 }
 
 /// The key of the upload that is open meanwhile.
@@ -126,11 +126,14 @@ struct Upload {
 impl Upload {
     async fn begin(s3: &S3, dice: &mut Dice) -> Self {
         let body = Body { id: dice.next(), len: PART };
-        let begun = s3.sdk().create_multipart_upload().bucket(BUCKET).key(UPLOAD).send().await;
-        let id = outcome(begun).expect("a healthy cluster").upload_id.expect("an upload has an id");
-        let part = s3.sdk().upload_part().bucket(BUCKET).key(UPLOAD).upload_id(&id).part_number(1);
-        let part = part.body(ByteStream::from(body.bytes())).send().await;
-        let part_etag = outcome(part).expect("a healthy cluster").e_tag.expect("a part has an entity tag");
+        let create = s3.sdk().create_multipart_upload().bucket(BUCKET).key(UPLOAD);
+        let begun = healthy("a new upload", || asked("a new upload", create.clone().send())).await;
+        let id = begun.upload_id.expect("an upload has an id");
+        let part = healthy("a part", || {
+            let part = s3.sdk().upload_part().bucket(BUCKET).key(UPLOAD).upload_id(&id).part_number(1);
+            asked("a part", part.body(ByteStream::from(body.bytes())).send())
+        });
+        let part_etag = part.await.e_tag.expect("a part has an entity tag");
         Self { id, body, part_etag }
     }
 

@@ -17,7 +17,7 @@ async fn a_second_node_of_one_name_stays_out_and_is_named() {
     let cluster = cluster_of(4).start().await;
     let clients = cluster.with_bucket().await;
     let body = dice.body(Home::Packed);
-    clients[0].put("before", body).await.expect("a healthy cluster");
+    clients[0].put_settled("before", body).await;
 
     // The same name and the same addresses, but it listens elsewhere: its own address leads to another
     // process. It has a copy of the volume, too, and so the topology.
@@ -28,8 +28,8 @@ async fn a_second_node_of_one_name_stays_out_and_is_named() {
     let mut twin = twin.outsider();
     let said = twin.until_logged(&["n1", "two nodes with one identity"]).await;
     eprintln!("twins: {said}");
-    assert_eq!(clients[1].get("before").await, Ok(Some(body)));
-    clients[0].put("after", dice.body(Home::Packed)).await.expect("the first one goes on");
+    assert_eq!(clients[1].get_settled("before").await, Some(body));
+    clients[0].put_settled("after", dice.body(Home::Packed)).await;
     drop(twin);
     cluster.until_ready().await;
 }
@@ -40,7 +40,7 @@ async fn a_volume_in_two_places_is_refused_and_named() {
     let mut cluster = cluster_of(4).start().await;
     let clients = cluster.with_bucket().await;
     let body = dice.body(Home::File);
-    clients[0].put("before", body).await.expect("a healthy cluster");
+    clients[0].put_settled("before", body).await;
     cluster.kill(3).await;
     let (own, kept) = (cluster.member(3).volume(1), cluster.member(3).dir().join("kept"));
     fs::rename(&own, &kept).expect("one filesystem");
@@ -68,7 +68,7 @@ async fn a_node_of_another_cluster_is_refused_on_both_sides() {
     let said = stranger.until_logged(&["formed=false", "n1.node.", "is of another cluster than"]).await;
     eprintln!("twins: {said}");
     cluster.until_logged(0, &["connection of a peer refused", "it is of another cluster"]).await;
-    clients[0].put("after", dice.body(Home::Packed)).await.expect("the cluster goes on");
+    clients[0].put_settled("after", dice.body(Home::Packed)).await;
 }
 
 /// Copies a folder with all that is in it. Files that its node removes meanwhile are left out.

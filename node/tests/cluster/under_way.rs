@@ -7,9 +7,9 @@ use aws_sdk_s3::primitives::ByteStream;
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::data::Body;
 use crate::harness::raw::Raw;
-use crate::harness::s3::{BUCKET, Failure, S3, outcome};
+use crate::harness::s3::{BUCKET, Failure, S3, asked, healthy, outcome};
 use crate::harness::users::{AccessKey, Users};
-use crate::harness::wait::{LATER, bounded};
+use crate::harness::wait::{LATER, bounded, is_quiet};
 
 /// Of more bytes than the buffers between a node and its client hold.
 const LONG: Body = Body { id: 7, len: 12 << 20 };
@@ -37,8 +37,8 @@ impl Loss {
             Self::KeyInactive => iam.set_status(USER, key, "Inactive").await,
             Self::PolicyDeleted => iam.delete_user_policy(USER).await,
             Self::DeniedByBucket => {
-                let put = root.sdk().put_bucket_policy().bucket(BUCKET).policy(DENIAL).send();
-                outcome(bounded("a bucket's policy", LATER, put).await).expect("a healthy cluster");
+                let put = root.sdk().put_bucket_policy().bucket(BUCKET).policy(DENIAL);
+                healthy("a bucket's policy", || asked("a bucket's policy", put.clone().send())).await;
             }
             Self::KeyDeleted => iam.delete_key(USER, key).await,
         }
@@ -49,8 +49,8 @@ impl Loss {
             Self::KeyInactive => iam.set_status(USER, key, "Active").await,
             Self::PolicyDeleted => iam.put_user_policy(USER, POLICY).await,
             Self::DeniedByBucket => {
-                let delete = root.sdk().delete_bucket_policy().bucket(BUCKET).send();
-                outcome(bounded("a bucket's policy", LATER, delete).await).expect("a healthy cluster");
+                let delete = root.sdk().delete_bucket_policy().bucket(BUCKET);
+                healthy("a bucket's policy", || asked("a bucket's policy", delete.clone().send())).await;
             }
             Self::KeyDeleted => {}
         }
@@ -76,6 +76,19 @@ async fn is_refused(cluster: &TestCluster, key: &AccessKey, loss: Loss) {
     }
 }
 
+/// Whether a PUT was done, which is allowed. A machine that is not quiet may give the nodes so little of a
+/// processor that too few take it in time: then it is answered 503, and is nowhere.
+async fn is_done(put: &mut Raw) -> bool {
+    match put.head().await.map(|head| head.status) {
+        Some(200) => true,
+        Some(503) if !is_quiet() => {
+            eprintln!("under way: a PUT was answered 503 by nodes that are late");
+            false
+        }
+        ended => panic!("a PUT that is allowed: {ended:?}"),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_under_way_are_judged_by_what_was_in_force_when_they_began() {
     let cluster = cluster_of(4).with_iam().start().await;
@@ -83,7 +96,7 @@ async fn requests_under_way_are_judged_by_what_was_in_force_when_they_began() {
     let iam = cluster.node(0).users();
     let key = iam.user(USER).await;
     iam.put_user_policy(USER, POLICY).await;
-    roots[0].put(READ, LONG).await.expect("a healthy cluster");
+    roots[0].put_settled(READ, LONG).await;
     let bytes = LONG.bytes();
     let [reader, writer] = [1, 2].map(|node| cluster.node(node).s3_with(&key));
     for loss in Loss::ALL {
@@ -100,10 +113,10 @@ async fn requests_under_way_are_judged_by_what_was_in_force_when_they_began() {
         is_refused(&cluster, &key, loss).await;
         assert!(get.bytes(LONG.len).await == bytes, "{loss:?}: what is read is whole");
         put.body(second).await.expect("the node reads");
-        assert_eq!(put.head().await.map(|head| head.status), Some(200), "{loss:?}");
+        let put = is_done(&mut put).await;
         is_refused(&cluster, &key, loss).await;
         loss.end(&iam, &roots[3], &key).await;
-        assert_eq!(roots[0].get(&written).await, Ok(Some(LONG)), "{loss:?}");
+        assert_eq!(roots[0].get_settled(&written).await, put.then_some(LONG), "{loss:?}");
     }
 }
 
@@ -115,7 +128,7 @@ async fn requests_under_way_end_with_their_key_where_that_is_asked_for() {
     let (key, other) = (iam.user(USER).await, iam.user("other").await);
     iam.put_user_policy(USER, POLICY).await;
     iam.put_user_policy("other", POLICY).await;
-    roots[0].put(READ, LONG).await.expect("a healthy cluster");
+    roots[0].put_settled(READ, LONG).await;
     let bytes = LONG.bytes();
     let (first, second) = bytes.split_at(LONG.len / 2);
     let mut begun = Vec::new();
@@ -141,12 +154,12 @@ async fn requests_under_way_end_with_their_key_where_that_is_asked_for() {
         let _closed = put.body(second).await;
         if by == other {
             assert!(get.bytes(LONG.len).await == bytes, "{name}: what is read is whole");
-            assert_eq!(put.head().await.map(|head| head.status), Some(200), "{name}");
-            assert_eq!(roots[0].get(&name).await, Ok(Some(LONG)), "{name}");
+            let put = is_done(&mut put).await;
+            assert_eq!(roots[0].get_settled(&name).await, put.then_some(LONG), "{name}");
             continue;
         }
         assert_eq!(put.head().await.map(|head| head.status), Some(403), "{name}");
-        assert_eq!(roots[0].get(&name).await, Ok(None), "{name}: nothing is written");
+        assert_eq!(roots[0].get_settled(&name).await, None, "{name}: nothing is written");
         let mut read = 0;
         loop {
             match get.some().await.len() {
@@ -160,7 +173,7 @@ async fn requests_under_way_end_with_their_key_where_that_is_asked_for() {
     // Requests that begin once it is active again go on to their ends.
     iam.set_status(USER, &key, "Active").await;
     for node in cluster.running() {
-        assert_eq!(node.s3_with(&key).get(READ).await, Ok(Some(LONG)));
+        assert_eq!(node.s3_with(&key).get_settled(READ).await, Some(LONG));
     }
     cluster.kill(3).await;
     let ended = iam.done("UpdateAccessKey", &end).await;

@@ -23,8 +23,8 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use super::relay::Relay;
-use super::s3::{BUCKET, S3, outcome};
-use super::wait::{LATER, SOON, bounded, eventually};
+use super::s3::S3;
+use super::wait::{LATER, SOON, eventually};
 use super::{Node, Process, Stopped, binary, empty, volumes};
 
 /// Node ports are taken from here, below those that the system gives to others.
@@ -420,8 +420,7 @@ impl TestCluster {
     pub(crate) async fn with_bucket(&self) -> Vec<S3> {
         self.until_whole().await;
         let clients = self.clients();
-        let made = clients[0].sdk().create_bucket().bucket(BUCKET).send();
-        outcome(bounded("making a bucket", SOON, made).await).expect("a new bucket");
+        clients[0].make_bucket().await;
         clients
     }
 

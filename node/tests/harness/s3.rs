@@ -10,10 +10,11 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::Node;
 use super::data::Body;
-use super::wait::{SOON, bounded, eventually};
+use super::wait::{LATER, PERIOD, SOON, bounded, eventually, is_quiet};
 
 /// The bucket of every story.
 pub(crate) const BUCKET: &str = "bucket";
@@ -94,8 +95,7 @@ impl Node {
     pub(crate) async fn with_bucket(&self) -> S3 {
         let s3 = self.s3();
         self.until_ready().await;
-        let made = s3.client.create_bucket().bucket(BUCKET).send();
-        outcome(bounded("making a bucket", SOON, made).await).expect("a new bucket");
+        s3.make_bucket().await;
         s3
     }
 }
@@ -231,6 +231,42 @@ impl S3 {
         Ok(())
     }
 
+    /// Puts a body into what is healthy.
+    pub(crate) async fn put_settled(&self, key: &str, body: Body) {
+        healthy(&format!("PUT {key}"), || {
+            let (s3, key) = (self.clone(), key.to_owned());
+            async move { s3.put(&key, body).await }
+        })
+        .await;
+    }
+
+    /// Deletes an object from what is healthy.
+    pub(crate) async fn delete_settled(&self, key: &str) {
+        healthy(&format!("DELETE {key}"), || {
+            let (s3, key) = (self.clone(), key.to_owned());
+            async move { s3.delete(&key).await }
+        })
+        .await;
+    }
+
+    /// Makes the bucket of every story.
+    pub(crate) async fn make_bucket(&self) {
+        let request = self.client.create_bucket().bucket(BUCKET);
+        healthy("a new bucket", || {
+            let sent = asked("a new bucket", request.clone().send());
+            async {
+                match sent.await {
+                    // An earlier try made it.
+                    Err(Failure::Refused { status: 409, code }) if code == "BucketAlreadyOwnedByYou" => {
+                        Ok(())
+                    }
+                    done => done.map(drop),
+                }
+            }
+        })
+        .await;
+    }
+
     /// Reads an object as [`Self::get`], again where the node is not ready to answer yet.
     pub(crate) async fn get_settled(&self, key: &str) -> Option<Body> {
         settled(&format!("GET {key}"), || {
@@ -256,6 +292,40 @@ fn never_shows(failure: Failure) -> Failure {
         Failure::Unavailable { status, code } => Failure::Refused { status, code },
         Failure::Lost(why) => Failure::Refused { status: 0, code: why },
         refused @ Failure::Refused { .. } => refused,
+    }
+}
+
+/// Result of a call of the SDK, which ends.
+pub(crate) fn asked<T, E: ProvideErrorMetadata + Debug>(
+    what: &str,
+    sent: impl Future<Output = Result<T, SdkError<E>>>,
+) -> impl Future<Output = Outcome<T>> {
+    let sent = bounded(what, LATER, sent);
+    async { outcome(sent.await) }
+}
+
+/// Does what healthy nodes do: at the first try where the machine is quiet. Elsewhere a node may be given so
+/// little of a processor that its peers count it as away, so that what is answered by 5xx, or not at all, is
+/// asked again.
+pub(crate) async fn healthy<T, Asked: Future<Output = Outcome<T>>>(what: &str, ask: impl Fn() -> Asked) -> T {
+    let ended = on_time(ask, |ended| ended.as_ref().is_err_and(|failure| !failure.is_refused()));
+    ended.await.unwrap_or_else(|failure| panic!("{what}, of healthy nodes: {failure:?}"))
+}
+
+/// Asks as [`healthy`] does, where an answer says itself whether nodes were late.
+pub(crate) async fn on_time<T, Asked: Future<Output = T>>(
+    ask: impl Fn() -> Asked,
+    is_late: impl Fn(&T) -> bool,
+) -> T {
+    let deadline = Instant::now() + SOON;
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let answer = ask().await;
+        if is_quiet() || !is_late(&answer) || Instant::now() >= deadline {
+            return answer;
+        }
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) const SOON: Duration = Duration::from_mins(1);
 /// For what background work does.
 pub(crate) const LATER: Duration = Duration::from_mins(4);
 /// Between two looks.
-const PERIOD: Duration = Duration::from_millis(50);
+pub(crate) const PERIOD: Duration = Duration::from_millis(50);
 
 /// Returns a promised time where the machine is quiet, and a time that only what hangs takes where it is not.
 pub(crate) fn promised(time: Duration) -> Duration {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::harness::s3::{Failure, Outcome, S3, outcome};
-use crate::harness::wait::{SOON, bounded, eventually, promised};
+use crate::harness::wait::{LATER, SOON, bounded, eventually, promised};
 use crate::harness::{Node, empty};
 
 /// Kills.
@@ -47,7 +47,7 @@ async fn no_bucket_stays_closed_after_a_kill() {
 
 /// Waits until `wanted` deletions of buckets were answered.
 async fn until_deleted(node: &Node, wanted: usize) {
-    eventually("buckets are deleted", SOON, async || {
+    eventually("buckets are deleted", LATER, async || {
         let deleted = node.metrics().await.sum_with("sherd_s3_requests_total", "api=\"DeleteBucket\"");
         #[expect(clippy::cast_precision_loss, reason = "a few requests")]
         if deleted >= wanted as f64 { Ok(()) } else { Err(format!("{deleted} of {wanted}")) }

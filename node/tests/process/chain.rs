@@ -79,7 +79,8 @@ async fn replace(s3: S3, mut dice: Dice, key: &'static str, chain: Arc<Chain>, u
     };
     while goes_on() {
         match chain.replace(&s3, &mut dice, key).await {
-            Ok(()) | Err(Failure::Unavailable { .. }) => {}
+            // A connection that was idle for long is closed beside what is sent on it.
+            Ok(()) | Err(Failure::Unavailable { .. } | Failure::Lost(_)) => {}
             Err(other) => panic!("a write on {key}: {other:?}"),
         }
     }

@@ -74,11 +74,11 @@ async fn data_replaced_before_a_kill_goes_after_its_grace() {
     let s3 = node.with_bucket().await;
     for id in 0..2 * REPLACED {
         let key = format!("large/{}", id % REPLACED);
-        s3.put(&key, Body { id, len: 2 << 20 }).await.expect("a healthy node");
+        s3.put_settled(&key, Body { id, len: 2 << 20 }).await;
     }
     // Lazy notes go with the frames of these.
     for id in 0..REPLACED {
-        s3.put(&format!("small/{id}"), Body { id, len: 100 }).await.expect("a healthy node");
+        s3.put_settled(&format!("small/{id}"), Body { id, len: 100 }).await;
     }
     let files = |node: &Node| -> usize {
         node.volumes().iter().map(|volume| volumes::shard_files(volume).len()).sum()
@@ -95,7 +95,7 @@ async fn data_replaced_before_a_kill_goes_after_its_grace() {
     let s3 = node.s3();
     for id in REPLACED..2 * REPLACED {
         let key = format!("large/{}", id % REPLACED);
-        assert_eq!(s3.get(&key).await, Ok(Some(Body { id, len: 2 << 20 })));
+        assert_eq!(s3.get_settled(&key).await, Some(Body { id, len: 2 << 20 }));
     }
     node.stop().await.is_clean();
 }

@@ -71,7 +71,7 @@ async fn a_volume_that_was_removed_in_part_is_taken_up_again() {
     let s3 = node.with_bucket().await;
     let keys: Vec<_> = (0..24).map(|key| load.key(key)).collect();
     for (key, home) in keys.iter().zip(Home::ALL.into_iter().cycle()) {
-        load.step(&s3, &mut dice, key, Step::Put(home)).await.expect("a healthy node");
+        load.step_settled(&s3, &mut dice, key, Step::Put(home)).await;
     }
     node.until_whole().await;
     let volume = node.volume(2);
@@ -95,7 +95,7 @@ async fn a_rebuild_that_is_killed_again_and_again_ends() {
     let s3 = node.with_bucket().await;
     let keys: Vec<_> = (0..40).map(|key| load.key(key)).collect();
     for (key, home) in keys.iter().zip(Home::ALL.into_iter().cycle()) {
-        load.step(&s3, &mut dice, key, Step::Put(home)).await.expect("a healthy node");
+        load.step_settled(&s3, &mut dice, key, Step::Put(home)).await;
     }
     node.until_whole().await;
     let plan = Plan { keys: keys.clone(), steps: steps(), all_succeeds: false };

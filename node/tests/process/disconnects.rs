@@ -75,7 +75,7 @@ async fn a_get_whose_reader_is_gone_ends() {
     let node = empty().start().await;
     let s3 = node.with_bucket().await;
     let body = Body { id: 1, len: 32 << 20 };
-    s3.put("large", body).await.expect("a healthy node");
+    s3.put_settled("large", body).await;
     for number in 0..CLIENTS {
         let mut client = Raw::get(&s3, "large").await;
         let head = client.head().await.expect("an answer");
@@ -86,7 +86,7 @@ async fn a_get_whose_reader_is_gone_ends() {
         }
     }
     is_idle(&node).await;
-    assert_eq!(s3.get("large").await, Ok(Some(body)));
+    assert_eq!(s3.get_settled("large").await, Some(body));
     works(&s3).await;
 }
 
@@ -97,7 +97,7 @@ async fn connections_that_stand_still_are_closed() {
     let node = empty().serve(limits).start().await;
     let s3 = node.with_bucket().await;
     let body = Body { id: 1, len: 32 << 20 };
-    s3.put("large", body).await.expect("a healthy node");
+    s3.put_settled("large", body).await;
 
     // A client that reads nothing of a large answer, which does not fit the socket's buffers. It pauses for
     // longer than the others stand still, and goes on.
@@ -119,8 +119,8 @@ async fn connections_that_stand_still_are_closed() {
     drop(deaf);
     is_idle(&node).await;
 
-    assert_eq!(s3.get("slow").await, Ok(None), "half a body shows nowhere");
-    assert_eq!(s3.get("large").await, Ok(Some(body)));
+    assert_eq!(s3.get_settled("slow").await, None, "half a body shows nowhere");
+    assert_eq!(s3.get_settled("large").await, Some(body));
     works(&s3).await;
 }
 
@@ -139,7 +139,7 @@ async fn a_slow_client_that_moves_is_served() {
         client.body(piece).await.expect("a client that moves is not cut");
     }
     assert_eq!(client.head().await.map(|head| head.status), Some(200));
-    assert_eq!(s3.get("slow").await, Ok(Some(body)));
+    assert_eq!(s3.get_settled("slow").await, Some(body));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -147,15 +147,15 @@ async fn many_slow_readers_starve_no_other() {
     let node = empty().serve("buffer_cap = \"32MiB\"\nlimits.stall_timeout = \"10m\"").start().await;
     let s3 = node.with_bucket().await;
     let (large, other) = (Body { id: 1, len: 16 << 20 }, Body { id: 2, len: 4 << 20 });
-    s3.put("large", large).await.expect("a healthy node");
-    s3.put("other", other).await.expect("a healthy node");
+    s3.put_settled("large", large).await;
+    s3.put_settled("other", other).await;
     // Together they ask for sixty times what there is, and read nothing of it.
     let mut slow = Vec::new();
     for _ in 0..60 {
         slow.push(Raw::get(&s3, "large").await);
     }
     for _ in 0..4 {
-        assert_eq!(s3.get("other").await, Ok(Some(other)), "it gets the buffers of a slow one");
+        assert_eq!(s3.get_settled("other").await, Some(other), "it gets the buffers of a slow one");
     }
     drop(slow);
     is_idle(&node).await;
@@ -189,7 +189,7 @@ async fn a_crowd_gets_slow_down() {
         })
         .await;
     }
-    assert_eq!(s3.get("none").await, Ok(None), "a place is left for requests without a body");
+    assert_eq!(s3.get_settled("none").await, None, "a place is left for requests without a body");
     let calm = node.memory_kib("RssAnon");
     let mut told = JoinSet::new();
     let mut dice = Dice::of_this_run("crowd");
@@ -235,12 +235,12 @@ async fn connections_that_ask_for_nothing_keep_no_probe_and_no_request_out() {
         }
     }
     let body = Body { id: 1, len: 100 << 10 };
-    s3.put("kept", body).await.expect("a healthy node");
+    s3.put_settled("kept", body).await;
     for _ in 0..4 * PLACES {
         flood.push(Raw::idle(&node.endpoint).await);
     }
     // A new client: it has no connection yet.
-    assert_eq!(node.s3().get("kept").await, Ok(Some(body)));
+    assert_eq!(node.s3().get_settled("kept").await, Some(body));
     let metrics = node.metrics().await;
     for listener in ["s3", "admin"] {
         let turned_away = metrics.get(&format!("sherd_{listener}_connections_turned_away_total"));
@@ -357,8 +357,8 @@ async fn probes_are_answered_while_volumes_take_every_descriptor() {
     while node.open_descriptors() < nearly_all {
         assert!(id < FILES_MAX, "{} descriptors are open after {id} objects", node.open_descriptors());
         let (key, body) = (id.to_string(), Body { id, len: 600 << 10 });
-        s3.put(&key, body).await.expect("kept files are closed for it");
-        assert_eq!(s3.get(&key).await, Ok(Some(body)));
+        s3.put_settled(&key, body).await;
+        assert_eq!(s3.get_settled(&key).await, Some(body));
         id += 1;
     }
     // Clients take what is left.
@@ -396,7 +396,7 @@ async fn is_idle(node: &Node) {
 /// A write and a read, as ever.
 async fn works(s3: &S3) {
     let body = Body { id: 77, len: 1 << 20 };
-    s3.put("works", body).await.expect("a healthy node");
-    assert_eq!(s3.get("works").await, Ok(Some(body)));
-    s3.delete("works").await.expect("a healthy node");
+    s3.put_settled("works", body).await;
+    assert_eq!(s3.get_settled("works").await, Some(body));
+    s3.delete_settled("works").await;
 }

@@ -4,13 +4,14 @@
 //! was acknowledged, refused and left unknown goes into one [`Recorder`], which judges it all.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::harness::data::{Body, Dice, Home};
-use crate::harness::s3::{Condition, Failure, Outcome, PART, S3};
+use crate::harness::s3::{Condition, Failure, Outcome, PART, S3, healthy};
 use crate::harness::wait::{LATER, bounded};
 use crate::history::{Found, Recorder, State};
 
@@ -123,6 +124,22 @@ impl Load {
             self.acknowledged.send_modify(|count| *count += 1);
         }
         outcome
+    }
+
+    /// Does a step of healthy nodes, as [`healthy`] does what it is asked. A later try of a conditional write
+    /// may find that an earlier one was done.
+    pub(crate) async fn step_settled(&self, s3: &S3, dice: &mut Dice, key: &str, step: Step) {
+        let tries = AtomicU32::new(0);
+        let dice = tokio::sync::Mutex::new(dice);
+        healthy(&format!("{step:?} {key}"), || async {
+            let earlier = tries.fetch_add(1, Ordering::Relaxed);
+            let mut dice = dice.lock().await;
+            match self.step(s3, &mut dice, key, step).await {
+                Err(Failure::Refused { status: 409 | 412, .. }) if earlier > 0 => Ok(()),
+                ended => ended,
+            }
+        })
+        .await;
     }
 
     /// Reads keys whole and records it; asks again where the node is not ready to answer.

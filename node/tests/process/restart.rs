@@ -31,7 +31,7 @@ async fn a_clean_stop_keeps_everything() {
     for _ in 0..3 {
         let s3 = node.s3();
         for (key, step) in keys.iter().zip(steps().into_iter().cycle()) {
-            load.step(&s3, &mut dice, key, step).await.expect("a healthy node");
+            load.step_settled(&s3, &mut dice, key, step).await;
         }
         // A volume that opened after the others has missed writes until it is healed.
         node.until_whole().await;
@@ -56,7 +56,7 @@ async fn a_start_without_some_volumes_serves_and_rebuilds() {
         let node = empty().start().await;
         let s3 = node.with_bucket().await;
         for (key, step) in keys.iter().zip(steps().into_iter().cycle()) {
-            load.step(&s3, &mut dice, key, step).await.expect("a healthy node");
+            load.step_settled(&s3, &mut dice, key, step).await;
         }
         node.until_whole().await;
         node.stop().await
@@ -81,7 +81,7 @@ async fn a_start_without_some_volumes_serves_and_rebuilds() {
         node.until_whole().await;
         node.until_ready().await;
         let key = load.key(format_args!("after/{wiped:?}"));
-        load.step(&node.s3(), &mut dice, &key, Step::Put(Home::Packed)).await.expect("a whole node");
+        load.step_settled(&node.s3(), &mut dice, &key, Step::Put(Home::Packed)).await;
         load.read_all(&node.s3(), &keys).await;
         stopped = node.stop().await;
         stopped.is_clean();
@@ -107,7 +107,7 @@ async fn a_folder_from_before_its_volume_was_rebuilt_recovers_before_it_votes() 
     let node = stopped.start().await;
     node.until_whole().await;
     for (key, step) in keys.iter().zip(steps().into_iter().cycle()) {
-        load.step(&node.s3(), &mut dice, key, step).await.expect("a whole node");
+        load.step_settled(&node.s3(), &mut dice, key, step).await;
     }
     node.until_whole().await;
     let stopped = node.stop().await;
@@ -141,7 +141,7 @@ async fn a_folder_that_lacks_a_moment_of_writes_recovers_before_it_votes() {
     let node = stopped.start().await;
     node.until_ready().await;
     for (key, step) in keys.iter().zip(steps().into_iter().cycle()) {
-        load.step(&node.s3(), &mut dice, key, step).await.expect("a healthy node");
+        load.step_settled(&node.s3(), &mut dice, key, step).await;
     }
     let stopped = node.kill().await;
     volumes::remove(&volume);
@@ -193,10 +193,10 @@ async fn folders_of_a_running_process_are_refused_and_left_alone() {
     let node = empty().start().await;
     let s3 = node.with_bucket().await;
     let key = load.key("key");
-    load.step(&s3, &mut dice, &key, Step::Put(Home::Packed)).await.expect("a healthy node");
+    load.step_settled(&s3, &mut dice, &key, Step::Put(Home::Packed)).await;
     let refused = node.twin().refused().await;
     says(&refused, VOLUMES, &[&shown(&node.volume(1)), "use"]);
-    load.step(&s3, &mut dice, &key, Step::Put(Home::File)).await.expect("still a healthy node");
+    load.step_settled(&s3, &mut dice, &key, Step::Put(Home::File)).await;
     load.read_all(&s3, &[key]).await;
     load.recorder.check();
     node.until_whole().await;
@@ -239,11 +239,11 @@ async fn a_folder_that_cannot_be_written_is_an_offline_volume_until_it_can() {
     assert!(degraded.contains("Read-only file system"), "{degraded}");
     let s3 = node.with_bucket().await;
     let body = Body { id: 1, len: 1 << 20 };
-    s3.put("without one", body).await.expect("three volumes of four are there");
+    s3.put_settled("without one", body).await;
 
     mounts.are_writable(&[2], true);
     node.until_whole().await;
-    assert_eq!(s3.get("without one").await, Ok(Some(body)));
+    assert_eq!(s3.get_settled("without one").await, Some(body));
     let stopped = node.stop().await;
     drop(mounts);
     stopped.is_clean();
@@ -263,7 +263,7 @@ async fn a_working_directory_that_is_removed_keeps_no_volume_from_being_opened()
     })
     .await;
     node.until_whole().await;
-    s3.put("after", Body { id: 1, len: 1 << 20 }).await.expect("a healthy node");
+    s3.put_settled("after", Body { id: 1, len: 1 << 20 }).await;
     node.stop().await.is_clean();
 }
 

@@ -12,7 +12,7 @@ use super::model::{BucketDocument, Document, ROOT, Rules, USERS, name};
 use crate::harness::Node;
 use crate::harness::cluster::TestCluster;
 use crate::harness::data::Dice;
-use crate::harness::s3::{BUCKET, Failure, Outcome, S3, outcome};
+use crate::harness::s3::{BUCKET, Failure, Outcome, S3, asked, healthy, outcome};
 use crate::harness::users::{AccessKey, Users};
 use crate::harness::wait::{LATER, bounded, eventually};
 
@@ -244,6 +244,9 @@ async fn make_user(iam: &Users, user: usize, rules: &Rules) -> AccessKey {
 }
 
 async fn put(s3: &S3, key: &str) {
-    let put = s3.sdk().put_object().bucket(BUCKET).key(key).body(ByteStream::from_static(b"object")).send();
-    outcome(bounded("a PUT", LATER, put).await).expect("a healthy cluster");
+    healthy("a PUT", || {
+        let put = s3.sdk().put_object().bucket(BUCKET).key(key).body(ByteStream::from_static(b"object"));
+        asked("a PUT", put.send())
+    })
+    .await;
 }
