@@ -1,6 +1,8 @@
 //! A side of a copy or comparison: the files below a folder or the objects below a prefix, in the order of
 //! their names.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -107,6 +109,18 @@ impl Side {
             }
         }
         receiver
+    }
+
+    /// Lists the side that a copy goes to, as [`Self::entries`]: a folder that is not there yet is empty.
+    pub(crate) fn entries_of_target(&self) -> SideEntries {
+        match self {
+            Self::Folder(root)
+                if fs::symlink_metadata(root).is_err_and(|error| error.kind() == ErrorKind::NotFound) =>
+            {
+                mpsc::channel(ENTRIES_AHEAD_MAX).1
+            }
+            _ => self.entries(),
+        }
     }
 
     /// The place of a name on this side.

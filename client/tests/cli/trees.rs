@@ -61,8 +61,13 @@ fn a_sync_copies_what_differs_and_removes_what_is_gone() {
     sherd.ok(&["sync", &folder, &prefix, "--delete"]);
     assert_eq!(keys(&sherd, "p"), ["p/a", "p/b-d", "p/b/c", "p/f"]);
 
-    sherd.write("back/gone", "x");
     let back = sherd.text("back");
+    sherd.ok(&["sync", &prefix, &back]);
+    assert_eq!(sherd.files("back"), ["a", "b-d", "b/c", "f"], "the folder is made");
+    let missing = sherd.run(&["sync", &sherd.text("missing"), &prefix, "--delete"]);
+    assert!(missing.code != Some(0) && missing.err.contains("missing"), "{missing:?}");
+    assert_eq!(keys(&sherd, "p"), ["p/a", "p/b-d", "p/b/c", "p/f"], "a source must be there");
+    sherd.write("back/gone", "x");
     sherd.ok(&["sync", &prefix, &back, "--delete"]);
     assert_eq!(sherd.files("back"), ["a", "b-d", "b/c", "f"]);
     assert_eq!(sherd.ok(&["sync", &prefix, &back]), "", "files have the times of their objects");

@@ -34,7 +34,7 @@ pub(crate) async fn sync(session: &Session, arguments: SyncArgs) -> VerbResult {
     let plan = async |jobs: Jobs| {
         let mut syncing =
             Syncer { session, target: &target, options: &options, compare, doomed: doomed.take() };
-        match syncing.run(&jobs, Merge::new(source.entries(), target.entries())).await {
+        match syncing.run(&jobs, Merge::new(source.entries(), target.entries_of_target())).await {
             Ok(()) => doomed = syncing.doomed,
             Err(error) => session.fail("read", "", error).await,
         }
