@@ -12,7 +12,7 @@ use crate::harness::Node;
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::data::{Dice, Home};
 use crate::harness::raw::Raw;
-use crate::harness::s3::{BUCKET, S3, asked, healthy, on_time};
+use crate::harness::s3::{BUCKET, S3, done, on_time};
 
 const KEY: &str = "key";
 
@@ -39,12 +39,12 @@ fn policy(padding: usize) -> String {
 
 async fn put_policy(s3: &S3, padding: usize) {
     let put = s3.sdk().put_bucket_policy().bucket(BUCKET).policy(policy(padding));
-    healthy("putting a policy", || asked("putting a policy", put.clone().send())).await;
+    done("putting a policy", || put.clone().send()).await;
 }
 
 async fn delete_policy(s3: &S3) {
     let delete = s3.sdk().delete_bucket_policy().bucket(BUCKET);
-    healthy("deleting a policy", || asked("deleting a policy", delete.clone().send())).await;
+    done("deleting a policy", || delete.clone().send()).await;
 }
 
 /// Gives the bucket a block that restricts public buckets, or none.
@@ -52,7 +52,7 @@ async fn restrict(s3: &S3, is_restricted: bool) {
     let block = aws_sdk_s3::types::PublicAccessBlockConfiguration::builder();
     let block = block.restrict_public_buckets(is_restricted).build();
     let put = s3.sdk().put_public_access_block().bucket(BUCKET).public_access_block_configuration(block);
-    healthy("putting a block", || asked("putting a block", put.clone().send())).await;
+    done("putting a block", || put.clone().send()).await;
 }
 
 /// Gives the account a block that restricts public buckets, or none: a call of S3 Control.
@@ -72,7 +72,7 @@ async fn restrict_account(s3: &S3, is_restricted: bool) {
             }
         })
     };
-    healthy("changing the account's block", || asked("changing it", request().send())).await;
+    done("changing the account's block", || request().send()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,8 +113,8 @@ async fn a_bucket_is_opened_and_closed_through_every_node_when_the_call_returns(
 
 /// The canonical id of the owner, and of each grantee, as a node shows them.
 async fn owner(s3: &S3) -> Vec<String> {
-    let acl = s3.sdk().get_bucket_acl().bucket(BUCKET).send().await.expect("the list");
-    let list = s3.sdk().list_buckets().send().await.expect("buckets");
+    let acl = done("the list", || s3.sdk().get_bucket_acl().bucket(BUCKET).send()).await;
+    let list = done("buckets", || s3.sdk().list_buckets().send()).await;
     let owners = [acl.owner(), list.owner()].map(|owner| owner.and_then(|owner| owner.id()));
     let grantees = acl.grants().iter().map(|grant| grant.grantee().and_then(|grantee| grantee.id()));
     owners.into_iter().chain(grantees).map(|id| id.expect("an id").to_owned()).collect()
@@ -129,7 +129,7 @@ async fn the_owner_has_one_canonical_id_through_all_nodes_and_after_a_restart() 
     for client in &clients {
         assert_eq!(owner(client).await, ids);
         let expected = client.sdk().head_bucket().bucket(BUCKET).expected_bucket_owner("000000000001");
-        expected.send().await.expect("the account");
+        done("the account", || expected.clone().send()).await;
     }
     cluster.kill(1).await;
     cluster.start(1).await;

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Dice, Home};
 use crate::harness::raw::Raw;
-use crate::harness::s3::{BUCKET, S3, asked, healthy, on_time};
+use crate::harness::s3::{BUCKET, S3, done, on_time};
 use crate::harness::wait::{LATER, bounded};
 
 const ROUNDS: usize = 50;
@@ -25,12 +25,12 @@ async fn allow(s3: &S3, origin: &str) {
     let rules = CorsConfiguration::builder().cors_rules(rule.expect("both lists are given")).build();
     let request = s3.sdk().put_bucket_cors().bucket(BUCKET);
     let request = request.cors_configuration(rules.expect("a rule is given"));
-    healthy("configuring", || asked("configuring", request.clone().send())).await;
+    done("configuring", || request.clone().send()).await;
 }
 
 async fn forbid(s3: &S3) {
     let request = s3.sdk().delete_bucket_cors().bucket(BUCKET);
-    healthy("configuring", || asked("configuring", request.clone().send())).await;
+    done("configuring", || request.clone().send()).await;
 }
 
 /// The status of an answer, and whether a page of [`ORIGIN`] may read it.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::harness::binary;
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::iam::IamClient;
+use crate::harness::s3::{done, on_time};
 
 async fn with_iam() -> (TestCluster, Vec<IamClient>) {
     let cluster = cluster_of(4).with_iam().start().await;
@@ -31,7 +32,8 @@ async fn a_revoked_key_is_refused_by_the_other_nodes_in_the_next_request() {
     let statuses = async || {
         let mut statuses = Vec::new();
         for user in &users {
-            statuses.push(user.caller_identity().await.status);
+            let answer = on_time(|| user.caller_identity(), |answer| answer.status == 503).await;
+            statuses.push(answer.status);
         }
         statuses
     };
@@ -201,7 +203,7 @@ async fn people_ask_why_a_key_may_or_may_not() {
     let (node, users) = (cluster.node(0), cluster.node(0).users());
     let key = users.user("ada").await;
     let root = node.s3();
-    root.sdk().create_bucket().bucket("logs").send().await.expect("a bucket");
+    done("a bucket", || root.sdk().create_bucket().bucket("logs").send()).await;
     let nothing = why(&format!("{} s3:GetObject logs/a", key.id)).await;
     let first = "denied: s3:GetObject on arn:aws:s3:::logs/a by user ada (arn:aws:iam::000000000001:user/ada)\n  no \
                  statement allows it\nbucket logs has no policy; public access block: BlockPublicAcls, IgnorePublicAcls, \
@@ -227,7 +229,7 @@ async fn people_ask_why_a_key_may_or_may_not() {
 
     let policy = r#"{"Statement":[{"Effect":"Deny","Principal":{"AWS":"arn:aws:iam::000000000001:user/ada"},
         "Action":"s3:*","Resource":"arn:aws:s3:::logs/secret/*"}]}"#;
-    root.sdk().put_bucket_policy().bucket("logs").policy(policy).send().await.expect("a policy");
+    done("a policy", || root.sdk().put_bucket_policy().bucket("logs").policy(policy).send()).await;
     let secret = "ada s3:GetObject logs/secret/a --context aws:SourceIp=10.1.2.3";
     let denied = why(secret).await;
     assert!(

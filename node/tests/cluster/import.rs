@@ -15,6 +15,7 @@ use zip::write::SimpleFileOptions;
 
 use crate::harness::binary;
 use crate::harness::cluster::{TestCluster, cluster_of};
+use crate::harness::s3::done;
 use crate::harness::users::AccessKey;
 
 /// An export of a MinIO with made-up secrets.
@@ -64,19 +65,19 @@ async fn keys_of_a_minio_go_on_signing() {
     assert!(!made.contains("secret-"), "no secret is printed: {made}");
 
     let sdk = cluster.node(0).s3().sdk().clone();
-    sdk.create_bucket().bucket("app").send().await.expect("made");
+    done("made", || sdk.create_bucket().bucket("app").send()).await;
     let (node, other) = (cluster.node(2), cluster.node(3));
     let ada = node.s3_with(&key("ada", "ada-secret-1"));
     let body = || ByteStream::from_static(b"body");
-    ada.sdk().put_object().bucket("app").key("a").body(body()).send().await.expect("its policy allows it");
+    done("its policy allows it", || ada.sdk().put_object().bucket("app").key("a").body(body()).send()).await;
     let denied = ada.sdk().delete_object().bucket("app").key("a").send().await;
     assert_eq!(code(denied).as_deref(), Some("AccessDenied"), "a policy of its own denies it");
     let reader = other.s3_with(&key("ADASERVICEACCOUNT002", "ada-service-secret-2"));
-    reader.sdk().get_object().bucket("app").key("a").send().await.expect("it reads");
+    done("it reads", || reader.sdk().get_object().bucket("app").key("a").send()).await;
     let denied = reader.sdk().put_object().bucket("app").key("b").body(body()).send().await;
     assert_eq!(code(denied).as_deref(), Some("AccessDenied"));
     let bob = other.s3_with(&key("bobs-lease", "bob-service-secret-4"));
-    bob.sdk().delete_object().bucket("app").key("a").send().await.expect("its parent may do all");
+    done("its parent may do all", || bob.sdk().delete_object().bucket("app").key("a").send()).await;
     for (id, secret, wanted) in [
         ("off", "off-secret-4", "InvalidAccessKeyId"),
         ("Ada", "ada-secret-1", "InvalidAccessKeyId"),
@@ -130,17 +131,17 @@ async fn buckets_of_a_minio_are_made_once_with_what_they_had() {
     let (planned, text) = run("--plan").await;
     assert_eq!(planned, Some(7), "{text}");
     assert!(text.contains("to make    bucket public: with policy, public\n"), "{text}");
-    assert!(sdk.list_buckets().send().await.expect("listed").buckets().is_empty(), "a plan makes nothing");
+    assert!(done("listed", || sdk.list_buckets().send()).await.buckets().is_empty(), "a plan makes nothing");
     let (applied, made) = run("--apply").await;
     assert_eq!(applied, Some(7), "{made}");
     assert!(made.contains("made       bucket app: with policy, tagging"), "{made}");
-    assert_eq!(sdk.list_buckets().send().await.expect("listed").buckets().len(), 5);
-    let tags = sdk.get_bucket_tagging().bucket("app").send().await.expect("it has tags");
+    assert_eq!(done("listed", || sdk.list_buckets().send()).await.buckets().len(), 5);
+    let tags = done("it has tags", || sdk.get_bucket_tagging().bucket("app").send()).await;
     assert_eq!(tags.tag_set().len(), 2);
-    let body = ByteStream::from_static(b"open");
-    sdk.put_object().bucket("public").key("a").body(body).send().await.expect("root may");
+    let body = || ByteStream::from_static(b"open");
+    done("root may", || sdk.put_object().bucket("public").key("a").body(body()).send()).await;
     let stranger = cluster.node(1).s3_anonymous();
-    stranger.sdk().get_object().bucket("public").key("a").send().await.expect("it is public");
+    done("it is public", || stranger.sdk().get_object().bucket("public").key("a").send()).await;
 
     let (again, text) = run("--apply").await;
     assert_eq!((again, text.contains("made")), (Some(7), false), "{text}");
@@ -149,18 +150,18 @@ async fn buckets_of_a_minio_are_made_once_with_what_they_had() {
         let (code, text) = run("--apply").await;
         assert_eq!((code, text.contains(line)), (Some(7), true), "{text}");
     };
-    sdk.delete_bucket_tagging().bucket("app").send().await.expect("deleted");
+    done("deleted", || sdk.delete_bucket_tagging().bucket("app").send()).await;
     differs("differs    bucket app: the bucket of this name has no tagging\n").await;
-    sdk.delete_bucket_policy().bucket("public").send().await.expect("deleted");
+    done("deleted", || sdk.delete_bucket_policy().bucket("public").send()).await;
     differs("differs    bucket public: the bucket of this name has no policy\n").await;
     let denied = stranger.sdk().get_object().bucket("public").key("a").send().await;
     assert_eq!(code(denied).as_deref(), Some("AccessDenied"));
     let policy = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Principal":"*","Action":"s3:GetObject",
         "Resource":"arn:aws:s3:::public/*"}]}"#;
-    sdk.put_bucket_policy().bucket("public").policy(policy).send().await.expect("put");
+    done("put", || sdk.put_bucket_policy().bucket("public").policy(policy).send()).await;
     differs("differs    bucket public: the bucket of this name has another policy\n").await;
     // A bucket of a run that was cut before its block went has the mark.
-    sdk.delete_bucket_policy().bucket("public").send().await.expect("deleted");
+    done("deleted", || sdk.delete_bucket_policy().bucket("public").send()).await;
     let blocked = PublicAccessBlockConfiguration::builder().block_public_policy(true).build();
     sdk.put_public_access_block()
         .bucket("public")
@@ -170,9 +171,9 @@ async fn buckets_of_a_minio_are_made_once_with_what_they_had() {
         .expect("put");
     let mark = Tag::builder().key("sherd-import").value("under way").build().expect("a tag");
     let marking = Tagging::builder().tag_set(mark).build().expect("tags");
-    sdk.put_bucket_tagging().bucket("public").tagging(marking).send().await.expect("put");
+    done("put", || sdk.put_bucket_tagging().bucket("public").tagging(marking.clone()).send()).await;
     differs("finished   bucket public: with policy, public\n").await;
-    stranger.sdk().get_object().bucket("public").key("a").send().await.expect("it is public");
+    done("it is public", || stranger.sdk().get_object().bucket("public").key("a").send()).await;
     let tags = sdk.get_bucket_tagging().bucket("public").send().await;
     assert_eq!(code(tags).as_deref(), Some("NoSuchTagSet"), "the mark is gone");
 }

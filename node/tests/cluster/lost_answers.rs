@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::harness::cluster::{TestCluster, cluster_of};
-use crate::harness::s3::{BUCKET, Failure, asked, healthy, outcome};
+use crate::harness::s3::{BUCKET, Failure, done, outcome};
 use crate::harness::wait::{LATER, SOON, bounded};
 
 /// Writers of the number.
@@ -295,9 +295,9 @@ async fn count(
     cluster.with_bucket().await;
     let front = Front::start_with(cluster, pauses).await;
     let client = front.client(cluster);
-    healthy("a PUT", || {
+    done("a PUT", || {
         let first = client.put_object().bucket(BUCKET).key(NUMBER).body(ByteStream::from_static(b"0 none"));
-        asked("a PUT", first.send())
+        first.send()
     })
     .await;
     front.cuts.every.store(CUT_EVERY, Ordering::Relaxed);

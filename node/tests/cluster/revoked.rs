@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::harness::Node;
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::relay::Relay;
-use crate::harness::s3::{BUCKET, Failure, Outcome, S3, asked, healthy, outcome};
+use crate::harness::s3::{BUCKET, Failure, Outcome, S3, done, outcome};
 use crate::harness::users::{AccessKey, Users};
 use crate::harness::wait::{LATER, bounded, eventually};
 
@@ -86,9 +86,9 @@ async fn is_refused(node: &Node, key: &AccessKey) {
 /// A user that its policy allows to read and write, an object, and IAM through each node.
 async fn with_user(cluster: &TestCluster) -> (Vec<Users>, AccessKey) {
     let roots = cluster.with_bucket().await;
-    healthy("a PUT", || {
+    done("a PUT", || {
         let put = roots[0].sdk().put_object().bucket(BUCKET).key(KEY);
-        asked("a PUT", put.body(ByteStream::from_static(b"object")).send())
+        put.body(ByteStream::from_static(b"object")).send()
     })
     .await;
     let iam: Vec<_> = cluster.running().map(Node::users).collect();

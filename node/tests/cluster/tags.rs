@@ -5,7 +5,7 @@ use aws_sdk_s3::types::{Tag, Tagging};
 
 use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Dice, Home};
-use crate::harness::s3::{BUCKET, S3};
+use crate::harness::s3::{BUCKET, S3, done};
 
 fn tag(value: &str) -> Tag {
     Tag::builder().key("k").value(value).build().expect("key and value")
@@ -14,7 +14,7 @@ fn tag(value: &str) -> Tag {
 async fn set_tag(s3: &S3, key: &str, value: &str) {
     let tagging = Tagging::builder().tag_set(tag(value)).build().expect("a set");
     let put = s3.sdk().put_object_tagging().bucket(BUCKET).key(key).tagging(tagging);
-    put.send().await.expect("three of four nodes are enough");
+    done("three of four nodes are enough", || put.clone().send()).await;
 }
 
 async fn tags_of(s3: &S3, key: &str) -> Vec<Tag> {

@@ -7,7 +7,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::data::Body;
 use crate::harness::raw::Raw;
-use crate::harness::s3::{BUCKET, Failure, S3, asked, healthy, outcome};
+use crate::harness::s3::{BUCKET, Failure, S3, done, outcome};
 use crate::harness::users::{AccessKey, Users};
 use crate::harness::wait::{LATER, bounded, is_quiet};
 
@@ -38,7 +38,7 @@ impl Loss {
             Self::PolicyDeleted => iam.delete_user_policy(USER).await,
             Self::DeniedByBucket => {
                 let put = root.sdk().put_bucket_policy().bucket(BUCKET).policy(DENIAL);
-                healthy("a bucket's policy", || asked("a bucket's policy", put.clone().send())).await;
+                done("a bucket's policy", || put.clone().send()).await;
             }
             Self::KeyDeleted => iam.delete_key(USER, key).await,
         }
@@ -50,7 +50,7 @@ impl Loss {
             Self::PolicyDeleted => iam.put_user_policy(USER, POLICY).await,
             Self::DeniedByBucket => {
                 let delete = root.sdk().delete_bucket_policy().bucket(BUCKET);
-                healthy("a bucket's policy", || asked("a bucket's policy", delete.clone().send())).await;
+                done("a bucket's policy", || delete.clone().send()).await;
             }
             Self::KeyDeleted => {}
         }

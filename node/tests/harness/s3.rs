@@ -304,6 +304,15 @@ pub(crate) fn asked<T, E: ProvideErrorMetadata + Debug>(
     async { outcome(sent.await) }
 }
 
+/// The answer of healthy nodes to a request of the SDK, as [`healthy`].
+pub(crate) async fn done<T, E, Sent>(what: &str, send: impl Fn() -> Sent) -> T
+where
+    E: ProvideErrorMetadata + Debug,
+    Sent: Future<Output = Result<T, SdkError<E>>>,
+{
+    healthy(what, || asked(what, send())).await
+}
+
 /// Does what healthy nodes do: at the first try where the machine is quiet. Elsewhere a node may be given so
 /// little of a processor that its peers count it as away, so that what is answered by 5xx, or not at all, is
 /// asked again.
