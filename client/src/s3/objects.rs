@@ -1,5 +1,6 @@
 //! Objects: their heads, bytes, copies, tags and removal.
 
+use std::collections::HashSet;
 use std::time::SystemTime;
 
 use base64::Engine as _;
@@ -258,10 +259,13 @@ impl Client {
         let call = Call::bucket(Method::POST, bucket).query("delete", "").header("content-md5", digest);
         let answer = self.document(&call.payload(Payload::Bytes(body))).await?;
         let result: Option<DeleteResult> = document::read(&answer);
-        let malformed = || Error::Malformed {
-            resource: format!("s3://{bucket}"),
-            what: "the body is not the result of deletes",
-        };
+        let malformed = |what| Error::Malformed { resource: format!("s3://{bucket}"), what };
+        let result = result.ok_or_else(|| malformed("the body is not the result of deletes"))?;
+        // A fault whose key differs from what was sent leaves open which object is still there.
+        let asked: HashSet<&str> = keys.iter().map(String::as_str).collect();
+        if result.error.iter().any(|fault| !asked.contains(fault.key.as_str())) {
+            return Err(malformed("it names keys that were not to be deleted"));
+        }
         let fault = |fault: document::DeleteFault| DeleteRefusal {
             key: fault.key,
             refusal: Refusal {
@@ -271,7 +275,7 @@ impl Client {
                 request_id: String::new(),
             },
         };
-        Ok(result.ok_or_else(malformed)?.error.into_iter().map(fault).collect())
+        Ok(result.error.into_iter().map(fault).collect())
     }
 
     /// Returns the tags of an object.

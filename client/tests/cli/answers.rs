@@ -208,3 +208,15 @@ fn keys_outside_of_what_was_asked_for_are_not_removed() {
     assert!(ended.err.contains("keys that were not asked for"), "{ended:?}");
     assert!(server.heads().iter().all(|head| head[0].starts_with("GET ")), "nothing was removed");
 }
+
+#[test]
+fn a_fault_of_a_key_that_was_not_sent_is_no_success() {
+    let fault = "<DeleteResult><Error><Key>p%2Fa</Key><Code>AccessDenied</Code></Error></DeleteResult>";
+    let list = LIST.replace("<Key>a", "<Key>p/a");
+    let server = Scripted::new(&[("200 OK", &list), ("200 OK", fault)]);
+    let sherd = Sherd::new();
+    let ended = sherd.command_at(server.address, &["rm", "-r", "s3://b/p/"]).output().expect("it runs");
+    let ended = Ended::of(ended);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("keys that were not to be deleted"), "{ended:?}");
+}
