@@ -7,7 +7,7 @@ use clap::Parser;
 
 use crate::host::Refusal;
 use crate::host::device;
-use crate::{compare, load, question, quick, report, subject};
+use crate::{compare, load, question, quick, race, report, subject};
 
 const EXIT_CODES: &str = "Exit codes:
   0    measured
@@ -29,6 +29,7 @@ enum Command {
     Quick(quick::Arguments),
     Answer(question::Arguments),
     Compare(compare::Arguments),
+    Race(race::Arguments),
     Report(report::Arguments),
     Device(device::Arguments),
 }
@@ -40,6 +41,7 @@ pub fn run() -> ExitCode {
         Command::Quick(arguments) => finish(quick::run(&arguments)),
         Command::Answer(arguments) => finish(question::run(arguments)),
         Command::Compare(arguments) => finish(compare::run(&arguments)),
+        Command::Race(arguments) => finish(race::run(&arguments)),
         Command::Report(arguments) => finish(report::run(&arguments)),
         Command::Device(arguments) => finish(device::run(&arguments)),
     }
@@ -63,8 +65,9 @@ fn is_refusal(error: &(dyn Error + 'static)) -> bool {
             Some(subject::Error::UnequalDurability { .. } | subject::Error::NoDurability { .. })
         );
         let flag = matches!(error.downcast_ref::<load::Error>(), Some(load::Error::Flag { .. }));
-        // Both keep 1 for what they find: a regression, a report that is out of date.
-        let unjudged = error.is::<compare::Error>() || error.is::<report::Error>();
+        // These keep 1 for what they find: a regression, a lost row, a report that is out of date.
+        let unjudged =
+            error.is::<compare::Error>() || error.is::<race::Error>() || error.is::<report::Error>();
         if unequal || flag || unjudged || error.is::<Refusal>() {
             return true;
         }

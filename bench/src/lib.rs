@@ -18,5 +18,6 @@ pub mod quick;
 pub mod alloc;
 pub mod question;
 pub mod stats;
+pub mod race;
 pub mod compare;
 pub mod report;

@@ -39,6 +39,8 @@ pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// For each of connecting, sending and receiving of a request around a run.
 pub const ASK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes that one call takes from the connection of such a request: as many as a socket holds by default.
+pub const ASK_READ_BYTES: usize = 64 << 10;
 /// Bytes that are kept of an answer to a request around a run: error documents are below 1 KiB.
 pub const ASK_TEXT_BYTES_MAX: usize = 64 << 10;
 /// Between two requests to a node that does not take writes yet.
@@ -65,6 +67,21 @@ pub const HEAD_BYTES_MAX: usize = 32 << 10;
 pub const HEADERS_MAX: usize = 64;
 /// Bytes of a size line of the chunked coding, its extension included.
 pub const SIZE_LINE_BYTES_MAX: usize = 256;
+
+// race
+
+/// A tool that takes longer for one run of a race is out: a hundred times the slowest row of `sherd`.
+pub const RACE_RUN_LIMIT: Duration = Duration::from_mins(20);
+/// How long a store may take to become idle before a run; a store that is still busy is measured so.
+pub const RACE_REST: Duration = Duration::from_secs(10);
+/// Connections that verify, store and remove objects around a run: below what any store refuses.
+pub const WITNESS_CONNECTIONS: usize = 8;
+/// Objects of a page that such a connection lists or removes: the most that S3 gives.
+pub const WITNESS_PAGE: usize = 1_000;
+/// Room beside the files of a race: what the device is measured with, and logs of the store.
+pub const RACE_ROOM_BYTES: u64 = 2 << 30;
+/// Bytes of a line in which a tool names an object: a key has at most 1,024.
+pub const RACE_LINE_BYTES_MAX: u64 = 4 << 10;
 
 // compare, quick
 

@@ -41,7 +41,8 @@ impl Payloads {
         Self::with_pool(seed, POOL_BYTES)
     }
 
-    /// The contents of seed `seed` from a pool of `pool_bytes`, for tests.
+    /// The contents of seed `seed` from a pool of `pool_bytes`: small ones for tests, and where memory
+    /// counts.
     pub fn with_pool(seed: u64, pool_bytes: usize) -> Self {
         let mut pool = vec![0; pool_bytes + WINDOW_BYTES];
         let mut hasher = blake3::Hasher::new();

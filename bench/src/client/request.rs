@@ -3,6 +3,9 @@
 use std::io::{self, IoSlice, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use md5::{Digest, Md5};
+
 use super::checksum::Checksum;
 use super::payload::{Payloads, STAMP_BYTES};
 use super::sign::{Canonical, Credentials, Signer, UNSIGNED_PAYLOAD};
@@ -177,6 +180,41 @@ impl Requests {
             Body::Object(part) => out.object = (part.at < part.end).then_some(part),
         }
     }
+}
+
+/// A request for `DeleteObjects`: its text, and headers that are not signed.
+#[derive(Clone, Debug)]
+pub struct Deletion {
+    /// The body.
+    pub xml: String,
+    /// The headers, each with its line's end.
+    pub headers: String,
+}
+
+impl Deletion {
+    /// The query of the request.
+    pub const QUERY: &'static str = "delete=";
+
+    /// Deletes the objects whose names, as they stand in XML, `names` append.
+    pub fn of(names: impl Iterator<Item = impl FnOnce(&mut String)>) -> Self {
+        let mut xml = "<Delete>".to_owned();
+        for name in names {
+            xml.push_str("<Object><Key>");
+            name(&mut xml);
+            xml.push_str("</Key></Object>");
+        }
+        xml.push_str("</Delete>");
+        let md5 = base64::engine::general_purpose::STANDARD.encode(Md5::digest(&xml));
+        let headers = format!("content-md5: {md5}\r\ncontent-type: application/xml\r\n");
+        Self { xml, headers }
+    }
+}
+
+/// `text` as a value in a query.
+pub(crate) fn in_query(text: &str) -> String {
+    const KEPT: percent_encoding::AsciiSet =
+        percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    percent_encoding::utf8_percent_encode(text, &KEPT).to_string()
 }
 
 #[cfg(test)]

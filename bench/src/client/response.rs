@@ -233,6 +233,13 @@ impl Decoder {
     }
 }
 
+/// The text that stands between `before` and `after` in an answer's text.
+pub(crate) fn between(text: &[u8], before: &str, after: &str) -> Option<String> {
+    let begin = memchr::memmem::find(text, before.as_bytes())? + before.len();
+    let length = memchr::memmem::find(&text[begin..], after.as_bytes())?;
+    String::from_utf8(text[begin..begin + length].to_vec()).ok()
+}
+
 /// Reads one head at the start of `bytes`, or nothing when it is not whole, and its length.
 fn parse_one_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, MalformedResponse> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];

@@ -35,8 +35,7 @@ pub(super) fn charts(outcomes: &[Outcome]) -> Vec<(String, String)> {
         })
     });
     let judged: Vec<(String, Ratio)> = judged.collect();
-    let height = FRAME_HEIGHT + RATIO_HEIGHT * u32::try_from(judged.len()).unwrap_or(u32::MAX >> 8);
-    let mut charts = vec![(String::new(), svg(height, |area| ratios(area, &judged)))];
+    let mut charts = vec![(String::new(), ratio_chart("B/A with its 95 % interval", &judged))];
     for outcome in outcomes {
         if let Some(found) = outcome.judgements.first() {
             let svg = svg(HEIGHT, |area| history(area, outcome, &found.figure));
@@ -44,6 +43,12 @@ pub(super) fn charts(outcomes: &[Outcome]) -> Vec<(String, String)> {
         }
     }
     charts
+}
+
+/// A chart of named ratios.
+pub(crate) fn ratio_chart(caption: &str, named: &[(String, Ratio)]) -> String {
+    let height = FRAME_HEIGHT + RATIO_HEIGHT * u32::try_from(named.len()).unwrap_or(u32::MAX >> 8);
+    svg(height, |area| ratios(area, caption, named))
 }
 
 fn svg(height: u32, draw: impl for<'a> FnOnce(&Area<'a>) -> Result<(), ChartError<'a>>) -> String {
@@ -57,8 +62,8 @@ fn svg(height: u32, draw: impl for<'a> FnOnce(&Area<'a>) -> Result<(), ChartErro
     text
 }
 
-/// B/A of every figure that decides, over a logarithmic axis.
-fn ratios<'a>(area: &Area<'a>, judged: &[(String, Ratio)]) -> Result<(), ChartError<'a>> {
+/// Ratios over a logarithmic axis.
+fn ratios<'a>(area: &Area<'a>, caption: &str, judged: &[(String, Ratio)]) -> Result<(), ChartError<'a>> {
     if judged.is_empty() {
         return Ok(());
     }
@@ -67,7 +72,7 @@ fn ratios<'a>(area: &Area<'a>, judged: &[(String, Ratio)]) -> Result<(), ChartEr
     let low = judged.iter().map(|(_, ratio)| ends(ratio).0).fold(1.0, f64::min) / 1.05;
     let high = judged.iter().map(|(_, ratio)| ends(ratio).1).fold(1.0, f64::max) * 1.05;
     let mut chart = ChartBuilder::on(area)
-        .caption("B/A with its 95 % interval", (FONT, CAPTION))
+        .caption(caption, (FONT, CAPTION))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(260)

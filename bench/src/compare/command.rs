@@ -70,15 +70,30 @@ struct Usage {
 
 fn run_once(command: &str, figure: Figure, limit: Duration) -> Result<Sample, RunError> {
     let start = |source: io::Error| RunError::Start { command: command.to_owned(), source };
-    let (mut stdout, mut stderr) = (memory("stdout").map_err(start)?, memory("stderr").map_err(start)?);
+    let mut stdout = memory("stdout").map_err(start)?;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).stdout(stdout.try_clone().map_err(start)?);
+    let used = run_to_end(&mut shell, command, limit)?;
+    match figure {
+        Figure::Usage => Ok(used),
+        Figure::Stdout => {
+            let figures = printed(&tail(&mut stdout).map_err(start)?)
+                .map_err(|reason| RunError::Output { command: command.to_owned(), reason })?;
+            Ok(Sample { figures, flags: Vec::new() })
+        }
+    }
+}
+
+/// Runs a program, which errors call `command`, and says what it used.
+///
+/// # Errors
+/// The program cannot be started, fails, or is stopped after `limit`.
+pub(crate) fn run_to_end(program: &mut Command, command: &str, limit: Duration) -> Result<Sample, RunError> {
+    let start = |source: io::Error| RunError::Start { command: command.to_owned(), source };
+    let mut stderr = memory("stderr").map_err(start)?;
+    program.stdin(Stdio::null()).stderr(stderr.try_clone().map_err(start)?);
     let begin = Instant::now();
-    let child = Command::new("sh")
-        .args(["-c", command])
-        .stdin(Stdio::null())
-        .stdout(stdout.try_clone().map_err(start)?)
-        .stderr(stderr.try_clone().map_err(start)?)
-        .spawn()
-        .map_err(start)?;
+    let child = program.spawn().map_err(start)?;
     let pid = Pid::from_child(&child);
     let in_time = ends_within(pid, limit).map_err(start)?;
     let seconds = begin.elapsed().as_secs_f64();
@@ -96,14 +111,7 @@ fn run_once(command: &str, figure: Figure, limit: Duration) -> Result<Sample, Ru
             message: last_words(&tail(&mut stderr).map_err(start)?),
         });
     }
-    match figure {
-        Figure::Usage => Ok(used(seconds, &usage)),
-        Figure::Stdout => {
-            let figures = printed(&tail(&mut stdout).map_err(start)?)
-                .map_err(|reason| RunError::Output { command: command.to_owned(), reason })?;
-            Ok(Sample { figures, flags: Vec::new() })
-        }
-    }
+    Ok(used(seconds, &usage))
 }
 
 fn used(seconds: f64, usage: &Usage) -> Sample {

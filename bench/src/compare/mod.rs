@@ -14,12 +14,12 @@ pub mod measure;
 pub mod command;
 pub mod store;
 mod show;
-mod chart;
+pub(crate) mod chart;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::host;
 use crate::host::device::{self, Effort};
@@ -170,23 +170,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 
 fn plan(arguments: &Arguments) -> Result<Plan, Error> {
     let &Arguments { noise_runs, min_runs, max_runs, max_seconds, interval, warm_up, moment, .. } = arguments;
-    if min_runs < 2 || max_runs < min_runs {
-        return Err(Error::Usage("--min-runs is at least 2 and --max-runs at least --min-runs"));
-    }
+    let compare = Limits::checked((min_runs, max_runs), max_seconds, interval).map_err(Error::Usage)?;
     if noise_runs == Some(1) {
         return Err(Error::Usage("--noise-runs is 0 or at least 2: one run has no spread"));
     }
-    if interval.is_nan() || interval <= 0.0 {
-        return Err(Error::Usage("--interval is above 0"));
-    }
-    let Ok(time_max) = Duration::try_from_secs_f64(max_seconds) else {
-        return Err(Error::Usage("--max-seconds is a number from 0 on"));
-    };
-    let exactly = |runs| Limits { runs_min: runs, runs_max: runs, time_max: Duration::MAX, width: interval };
+    let exactly = |runs| Limits::exactly(runs, interval);
     if moment {
         return Ok(Plan { warm_up: 0, noise: Some(exactly(2)), compare: exactly(2) });
     }
-    let compare = Limits { runs_min: min_runs, runs_max: max_runs, time_max, width: interval };
     let noise = match noise_runs {
         None => Some(compare),
         Some(0) => None,

@@ -23,6 +23,49 @@ pub struct Limits {
     pub width: f64,
 }
 
+impl Limits {
+    /// The limits that arguments ask for.
+    ///
+    /// # Errors
+    /// An argument makes no sense; the text names it.
+    pub fn checked(
+        (runs_min, runs_max): (usize, usize),
+        seconds_max: f64,
+        width: f64,
+    ) -> Result<Self, &'static str> {
+        if runs_min < 2 || runs_max < runs_min {
+            return Err("--min-runs is at least 2 and --max-runs at least --min-runs");
+        }
+        if width.is_nan() || width <= 0.0 {
+            return Err("--interval is above 0");
+        }
+        let Ok(time_max) = Duration::try_from_secs_f64(seconds_max) else {
+            return Err("--max-seconds is a number from 0 on");
+        };
+        Ok(Self { runs_min, runs_max, time_max, width })
+    }
+
+    /// Exactly `runs` rounds.
+    pub const fn exactly(runs: usize, width: f64) -> Self {
+        Self { runs_min: runs, runs_max: runs, time_max: Duration::MAX, width }
+    }
+
+    /// Why no round follows `rounds` of them, the first of which began at `begin`; nothing while one does.
+    pub(crate) fn stop(&self, rounds: usize, begin: Instant, is_settled: bool) -> Option<Stop> {
+        if rounds < self.runs_min.max(2) {
+            None
+        } else if is_settled {
+            Some(Stop::Settled)
+        } else if rounds >= self.runs_max {
+            Some(Stop::Runs)
+        } else if begin.elapsed() >= self.time_max {
+            Some(Stop::Time)
+        } else {
+            None
+        }
+    }
+}
+
 /// The samples of the rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
@@ -47,6 +90,17 @@ pub enum Stop {
     Time,
 }
 
+impl Stop {
+    /// The argument that ended rounds which are not settled.
+    pub(crate) fn limit(self) -> Option<&'static str> {
+        match self {
+            Self::Settled => None,
+            Self::Runs => Some("--max-runs"),
+            Self::Time => Some("--max-seconds"),
+        }
+    }
+}
+
 /// Runs `sides` in turn until every figure of `judged` is settled or a limit is reached.
 ///
 /// # Errors
@@ -67,20 +121,10 @@ pub fn interleave(
             let sample = runner.run(side).map_err(|source| Failure { side, source })?;
             [&mut first, &mut second][which].push(sample);
         }
-        if first.len() < limits.runs_min.max(2) {
-            continue;
-        }
         let unsettled = unsettled(&first, &second, judged, limits.width);
-        let stop = if unsettled.is_empty() {
-            Stop::Settled
-        } else if first.len() >= limits.runs_max {
-            Stop::Runs
-        } else if begin.elapsed() >= limits.time_max {
-            Stop::Time
-        } else {
-            continue;
-        };
-        return Ok(Rounds { first, second, stop, unsettled });
+        if let Some(stop) = limits.stop(first.len(), begin, unsettled.is_empty()) {
+            return Ok(Rounds { first, second, stop, unsettled });
+        }
     }
 }
 
@@ -100,7 +144,12 @@ pub fn readings(samples: &[Sample], figure: &str) -> Option<Vec<f64>> {
 
 /// The judged figures whose interval is not under `width`. A figure without a ratio (one side is zero, or
 /// lacks it) has no interval to wait for.
-fn unsettled(first: &[Sample], second: &[Sample], judged: &[String], width: f64) -> Vec<(String, f64)> {
+pub(crate) fn unsettled(
+    first: &[Sample],
+    second: &[Sample],
+    judged: &[String],
+    width: f64,
+) -> Vec<(String, f64)> {
     let width_of = |figure: &String| {
         let summary = |samples| Summary::of(&readings(samples, figure)?);
         ratio(&summary(second)?, &summary(first)?).map(|ratio| ratio.width())

@@ -1,7 +1,7 @@
 //! A comparison as a table and as rows of results.
 
 use super::measure::Outcome;
-use super::rounds::{Rounds, Stop};
+use super::rounds::Rounds;
 use super::runner::{Sample, Side};
 use super::verdict::{Judgement, Verdict};
 use crate::figure;
@@ -48,7 +48,6 @@ fn cells(operation: &str, found: &Judgement) -> Vec<String> {
     let ratio =
         |text: &dyn Fn(crate::stats::Ratio) -> String| found.ratio.map_or_else(|| "-".to_owned(), text);
     let mark = if found.judged { DECIDES } else { "" };
-    let p = found.welch.p;
     vec![
         operation.to_owned(),
         format!("{}{mark}", found.figure),
@@ -57,7 +56,7 @@ fn cells(operation: &str, found: &Judgement) -> Vec<String> {
         ratio(&|ratio| format!("{:.3}", ratio.value)),
         ratio(&|ratio| format!("{:.3} - {:.3}", ratio.low, ratio.high)),
         found.floor.map_or_else(|| "-".to_owned(), |floor| percent(floor - 1.0)),
-        if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") },
+        found.p_text(),
         found.verdict.text().to_owned(),
     ]
 }
@@ -83,12 +82,7 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
             .collect();
         figures.join(", ")
     };
-    let limit = match outcome.rounds.stop {
-        Stop::Settled => None,
-        Stop::Runs => Some("--max-runs"),
-        Stop::Time => Some("--max-seconds"),
-    };
-    if let Some(limit) = limit {
+    if let Some(limit) = outcome.rounds.stop.limit() {
         let wide = wide(&outcome.rounds);
         lines.push(format!(
             "NOT SETTLED: {name}: stopped by {limit} while the 95 % interval is too wide: {wide}"

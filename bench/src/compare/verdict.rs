@@ -48,6 +48,14 @@ pub struct Judgement {
     pub verdict: Verdict,
 }
 
+impl Judgement {
+    /// The probability of chance as it stands in a table.
+    pub(crate) fn p_text(&self) -> String {
+        let p = self.welch.p;
+        if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
+    }
+}
+
 /// The factor by which the two halves of an A-against-A comparison may differ: the end of the interval of
 /// their ratio that lies further from 1.
 pub fn noise_floor(first: &Summary, second: &Summary) -> Option<f64> {

@@ -5,15 +5,12 @@
 
 use std::fmt::Write as _;
 
-use base64::Engine as _;
-use md5::{Digest, Md5};
-
 use super::tally::Fault;
 use super::work::{Source, Task};
 use crate::client::checksum::Checksum;
 use crate::client::payload::Payloads;
-use crate::client::request::{Body, Headers, Part, RequestBytes, Requests};
-use crate::client::response::Head;
+use crate::client::request::{Body, Deletion, Headers, Part, RequestBytes, Requests, in_query};
+use crate::client::response::{Head, between};
 use crate::limits::ANSWER_TEXT_BYTES_MAX;
 
 /// The verdict on an answer.
@@ -136,17 +133,10 @@ impl Exchange {
                 requests.build("GET", |_| {}, &query, Headers::NONE, Body::None, out);
             }
             Task::DeleteObjects { keys: doomed } => {
-                let mut xml = "<Delete>".to_owned();
-                for key in doomed {
-                    xml.push_str("<Object><Key>");
-                    keys.name(*key, &mut xml);
-                    xml.push_str("</Key></Object>");
-                }
-                xml.push_str("</Delete>");
-                let md5 = base64::engine::general_purpose::STANDARD.encode(Md5::digest(&xml));
-                let headers = format!("content-md5: {md5}\r\ncontent-type: application/xml\r\n");
+                let names = doomed.iter().map(|key| move |xml: &mut String| keys.name(*key, xml));
+                let Deletion { xml, headers } = Deletion::of(names);
                 let headers = Headers { more: &headers, ..Headers::NONE };
-                requests.build("POST", |_| {}, "delete=", headers, Body::Text(xml.as_bytes()), out);
+                requests.build("POST", |_| {}, Deletion::QUERY, headers, Body::Text(xml.as_bytes()), out);
             }
             Task::Multipart { key } => self.multipart_request(*key, source, requests, out),
         }
@@ -261,19 +251,6 @@ fn status_fault(status: u16, text: &[u8]) -> Fault {
         return Fault::SlowDown;
     }
     Fault::Status(status, code.chars().take(64).collect())
-}
-
-fn between(text: &[u8], before: &str, after: &str) -> Option<String> {
-    let begin = memchr::memmem::find(text, before.as_bytes())? + before.len();
-    let length = memchr::memmem::find(&text[begin..], after.as_bytes())?;
-    String::from_utf8(text[begin..begin + length].to_vec()).ok()
-}
-
-/// `text` as a value in a query.
-fn in_query(text: &str) -> String {
-    const KEPT: percent_encoding::AsciiSet =
-        percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-    percent_encoding::utf8_percent_encode(text, &KEPT).to_string()
 }
 
 #[cfg(test)]

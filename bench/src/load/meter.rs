@@ -26,6 +26,11 @@ struct MeterReading {
     machine: Option<Duration>,
 }
 
+/// Share of the machine that others may use before a row is flagged.
+pub(crate) const OTHERS_SHARE: f64 = 0.1;
+/// The flag of such a row.
+pub(crate) const BUSY_WITH_OTHERS: &str = "machine busy with others";
+
 /// Processor time spent in the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuTime {
@@ -40,6 +45,16 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
+    /// Share of the machine that others used: not this process, the server, or a program that used `more`.
+    /// Nothing where the machine's or the server's time is not known.
+    #[expect(clippy::cast_precision_loss, reason = "a few cores")]
+    pub(crate) fn others_share(&self, more: Duration) -> Option<f64> {
+        let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
+        let known = self.client + self.server? + more;
+        let others = self.machine?.saturating_sub(known);
+        Some(others.as_secs_f64() / (self.wall.as_secs_f64().max(1e-9) * cores))
+    }
+
     /// Adds what was spent in another window.
     pub(crate) fn append(self, other: Self) -> Self {
         let both = |one: Option<Duration>, other: Option<Duration>| Some(one? + other?);

@@ -1,7 +1,9 @@
 //! A measurement as a row of results.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use super::meter::{BUSY_WITH_OTHERS, OTHERS_SHARE};
 use super::run::{Outcome, Plan};
 use crate::result::Row;
 
@@ -9,8 +11,6 @@ use crate::result::Row;
 const THREAD_SHARE_MAX: f64 = 0.85;
 /// Share of the machine that the client may use when the server's processor time is unknown.
 const MACHINE_SHARE_MAX: f64 = 0.5;
-/// Share of the machine that others may use before a row is flagged.
-const OTHERS_SHARE_MAX: f64 = 0.1;
 const MIB: f64 = (1 << 20) as f64;
 
 /// The row of `outcome`, labelled with the store, operation, size and clients.
@@ -71,11 +71,10 @@ pub fn row(subject: &str, size: &str, plan: &Plan, outcome: &Outcome) -> Row {
         if is_client_bound(client, server, wall, cores, plan.threads) {
             row.flags.push("client bound".to_owned());
         }
-        if let (Some(machine), Some(server)) = (spent.machine, server) {
-            let others = (machine.as_secs_f64() - client - server).max(0.0) / (wall * cores);
+        if let Some(others) = spent.others_share(Duration::ZERO) {
             row = row.with("others_cpu_share", others);
-            if others > OTHERS_SHARE_MAX {
-                row.flags.push("machine busy with others".to_owned());
+            if others > OTHERS_SHARE {
+                row.flags.push(BUSY_WITH_OTHERS.to_owned());
             }
         }
     }

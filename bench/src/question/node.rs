@@ -12,7 +12,7 @@ use std::{fs, io};
 use super::bench::Bench;
 use super::error::Error;
 use crate::client::payload::Payloads;
-use crate::limits::{CHANGE_TIMEOUT, IDLE_SAMPLE, METRICS_POLL};
+use crate::limits::{CHANGE_TIMEOUT, METRICS_POLL};
 use crate::load::keys::Keys;
 use crate::load::run::{self, Outcome, Plan, Target};
 use crate::load::schedule::Limit;
@@ -153,24 +153,12 @@ impl BenchNode {
         Ok(begin)
     }
 
-    /// Waits until the node uses less than 5 % of a core, so that work for earlier requests does not affect
-    /// the next measurement. Returns the time that took, or nothing when the node is still busy after
-    /// `patience`.
+    /// [`Process::until_idle`], but for a moment.
+    ///
+    /// [`Process::until_idle`]: crate::subject::Process::until_idle
     pub(super) fn until_idle(&self, patience: Duration) -> Option<Duration> {
-        let begin = Instant::now();
         let process = self.subject.process().filter(|_| !self.moment);
-        while let Some(process) = process {
-            let before = process.cpu().unwrap_or_default();
-            let since = begin.elapsed();
-            if since >= patience {
-                return None;
-            }
-            thread::sleep(IDLE_SAMPLE);
-            if process.cpu().unwrap_or_default().saturating_sub(before) < IDLE_SAMPLE / 20 {
-                return Some(since);
-            }
-        }
-        Some(Duration::ZERO)
+        process.map_or(Some(Duration::ZERO), |process| process.until_idle(patience))
     }
 }
 

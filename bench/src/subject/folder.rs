@@ -1,5 +1,5 @@
-//! The folders of a started store: made for it, named after the process that made them, and removed with all
-//! that is in them. Folders of a process that was killed are removed by the next one.
+//! Folders of a started store and of a race: made for it, named after the process that made them, and removed
+//! with all that is in them. Folders of a process that was killed are removed by the next one.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io, thread};
@@ -8,11 +8,41 @@ use super::tool::Tool;
 use crate::host::proc;
 use crate::limits::STORE_FOLDERS;
 
-/// Prefix of the names of a store's folders: no other folder is removed.
+/// Prefix of the folders' names: no other folder is removed.
 const FOLDER_PREFIX: &str = "sherd-bench-";
 
+/// A folder that ends with its value.
 #[derive(Debug)]
-pub(super) struct Folder(pub(super) PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    /// Makes a folder in `parent` that carries this process's id, after removing those of killed runs.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn new(name: &str, parent: &Path) -> io::Result<Self> {
+        fs::create_dir_all(parent)?;
+        remove_left_over(parent);
+        let parent = fs::canonicalize(parent)?;
+        for number in 0_u32.. {
+            let folder = parent.join(format!("{FOLDER_PREFIX}{name}-{}-{number}", std::process::id()));
+            match fs::create_dir(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| Self(folder)),
+            }
+        }
+        unreachable!("numbers do not end")
+    }
+
+    /// Makes one with a folder for each disk of a store in it.
+    pub(super) fn of_store(tool: &Tool, parent: &Path) -> io::Result<Self> {
+        let folder = Self::new(&tool.name, parent)?;
+        for number in 1..=STORE_FOLDERS {
+            fs::create_dir(folder.0.join(number.to_string()))?;
+        }
+        Ok(folder)
+    }
+}
 
 impl Drop for Folder {
     fn drop(&mut self) {
@@ -31,26 +61,8 @@ impl Drop for Folder {
     }
 }
 
-/// Makes a folder that carries this process's id, with a folder per disk in it.
-pub(super) fn make_folders(tool: &Tool, parent: &Path) -> io::Result<PathBuf> {
-    fs::create_dir_all(parent)?;
-    let parent = fs::canonicalize(parent)?;
-    for number in 0_u32.. {
-        let folder = parent.join(format!("{FOLDER_PREFIX}{}-{}-{number}", tool.name, std::process::id()));
-        match fs::create_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            other => other?,
-        }
-        for number in 1..=STORE_FOLDERS {
-            fs::create_dir(folder.join(number.to_string()))?;
-        }
-        return Ok(folder);
-    }
-    unreachable!("numbers do not end")
-}
-
 /// Removes the folders of runs that were killed: those whose process is gone.
-pub(super) fn remove_left_over(parent: &Path) {
+fn remove_left_over(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let mut parts = name.strip_prefix(FOLDER_PREFIX).unwrap_or_default().rsplit('-');

@@ -6,7 +6,7 @@
 mod error;
 mod endpoint;
 pub mod tool;
-mod folder;
+pub(crate) mod folder;
 mod launch;
 pub mod process;
 pub mod admin;
@@ -26,7 +26,7 @@ use crate::client::ask::list_buckets;
 use crate::client::sign::Credentials;
 use crate::limits::{READY_POLL, READY_TIMEOUT, STORE_FOLDERS};
 use endpoint::REGION;
-use folder::{Folder, make_folders, remove_left_over};
+use folder::Folder;
 use tool::PlaceholderValues;
 
 /// Last bytes of a store's output that an error shows.
@@ -78,8 +78,7 @@ impl Subject {
     pub fn start(tool: &Tool, binary: Option<&Path>, folder: &Path) -> Result<Self, Error> {
         let start = |source| Error::Start { name: tool.name.clone(), source };
         let binary = tool.locate(binary)?;
-        remove_left_over(folder);
-        let folder = Folder(make_folders(tool, folder).map_err(start)?);
+        let folder = Folder::of_store(tool, folder).map_err(start)?;
         let mut ports = launch::free_ports(2 * STORE_FOLDERS).map_err(start)?;
         let peer_ports = ports.split_off(STORE_FOLDERS);
         let port = ports[0];

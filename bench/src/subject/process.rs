@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::host::proc;
-use crate::limits::{MEMORY_SAMPLE, STOP_POLL, STOP_TIMEOUT};
+use crate::limits::{IDLE_SAMPLE, MEMORY_SAMPLE, STOP_POLL, STOP_TIMEOUT};
 
 /// A running store, whose processes are judged as one, and the thread that watches their memory.
 #[derive(Debug)]
@@ -50,6 +50,24 @@ impl Process {
     /// Processor time spent so far, by the processes and all that they started.
     pub fn cpu(&self) -> Option<Duration> {
         sum(&self.ids(), proc::cpu)
+    }
+
+    /// Waits until the processes use less than 5 % of a core, so that work for earlier requests does not
+    /// affect the next measurement. Returns the time that took, or nothing when they are still busy after
+    /// `patience`.
+    pub fn until_idle(&self, patience: Duration) -> Option<Duration> {
+        let begin = Instant::now();
+        loop {
+            let before = self.cpu().unwrap_or_default();
+            let since = begin.elapsed();
+            if since >= patience {
+                return None;
+            }
+            thread::sleep(IDLE_SAMPLE);
+            if self.cpu().unwrap_or_default().saturating_sub(before) < IDLE_SAMPLE / 20 {
+                return Some(since);
+            }
+        }
     }
 
     /// Forgets the peak of memory: the next one is that of what follows.

@@ -55,7 +55,7 @@ const HOUSES: [(&str, &str); 19] = [
     ("e2e", "kubernetes prometheus history command"),
     (
         "bench",
-        "cli compare question quick load report stats alloc result subject client figure host blocking tls limits",
+        "cli race compare question quick load report stats alloc result subject client figure host blocking tls limits",
     ),
     (
         "operator",
