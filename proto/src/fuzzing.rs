@@ -11,7 +11,9 @@ use prost::Message;
 use sherd_core::heal::HealId;
 use sherd_core::id::{BucketId, ChangeId, ClusterId, Life, ShardId};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall};
-use sherd_core::message::{self, Answer, ListPage, RowPage, ScannedRow, ShardFileHeader, ShardRange, Target};
+use sherd_core::message::{
+    self, Answer, ListPage, LookPage, RowPage, ScannedRow, ShardFileHeader, ShardRange, Target,
+};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
 use sherd_core::register::{Answerer, Vote};
@@ -129,6 +131,7 @@ fn register_answer(bytes: Bytes) -> bool {
         reply @ Reply::List(_) => answer_comes_back::<_, Answer<ListPage>>(reply),
         reply @ Reply::Parts(_) => answer_comes_back::<_, Answer<Vec<ScannedRow>>>(reply),
         reply @ Reply::Rows(_) => answer_comes_back::<_, Answer<RowPage>>(reply),
+        reply @ Reply::Look(_) => answer_comes_back::<_, Answer<LookPage>>(reply),
         reply @ Reply::Unsettled(_) => answer_comes_back::<_, message::UnsettledPage>(reply),
         reply @ Reply::Guarantees(_) => answer_comes_back::<_, Answer<Guarantees>>(reply),
     }

@@ -263,9 +263,11 @@ pub const RELEASES_MAX: usize = 100_000;
 /// How long superseded data stays after it was replaced: 10 minutes.
 pub const RELEASE_GRACE_MS: u64 = 10 * 60 * 1000;
 /// Rows that a volume lists since another volume of the set may lack them: a look for rows that are not
-/// committed, every 2 s, walks past all of them. Those that find no place are found by comparison and by the
-/// scrubber.
+/// committed, every 2 s, walks past all of them. Those that find no place are found by the looks of the
+/// volumes that lack them.
 pub const MISSED_ROWS_MAX: u64 = 100_000;
+/// Heads of rows on one page of a look: half a mebibyte with the longest keys.
+pub const LOOK_ROWS_MAX: usize = 500;
 /// Missed rows of a volume that one look brings: a few seconds of writes, for which the node's other volumes
 /// wait.
 pub const MISSED_IN_LOOK_MAX: usize = 1_024;

@@ -58,6 +58,8 @@ pub struct Options {
     pub recent_bytes: u64,
     /// Bytes of promises remembered; beyond it old ones are forgotten the safe way.
     pub promises_bytes: u64,
+    /// Committed rows that are listed because another volume may lack them.
+    pub missed_rows_max: u64,
     /// Treatment of a log that the disk cannot read.
     pub unreadable: UnreadablePolicy,
 }
@@ -84,6 +86,7 @@ impl Options {
             fold_entries: 1024,
             recent_bytes: limits::RECENT_BYTES_MAX / 4,
             promises_bytes: limits::PROMISES_BYTES_MAX / 4,
+            missed_rows_max: limits::MISSED_ROWS_MAX,
             unreadable: UnreadablePolicy::Refuse,
         }
     }

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use sherd_core::id::{BucketId, ChangeId, Life};
-use sherd_core::message::{self, Answer, ListPage, RowPage, ScannedRow};
+use sherd_core::message::{self, Answer, ListPage, LookPage, RowPage, ScannedRow};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
 use sherd_core::register::{Answerer, Refusal, Vote};
@@ -165,6 +165,7 @@ answers! {
     ListPage => ListAnswer, list_answer, Page;
     Vec<ScannedRow> => PartsAnswer, parts_answer, Rows;
     RowPage => RowsAnswer, rows_answer, Page;
+    LookPage => LookAnswer, look_answer, Page;
     Guarantees => GuaranteesAnswer, guarantees_answer, Guarantees;
     Memory => MemoryAnswer, memory_answer, Memory;
     Vec<(BucketId, Vec<ChangeId>)> => SealsAnswer, seals_answer, Seals;

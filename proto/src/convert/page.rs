@@ -4,13 +4,14 @@
 
 use bytes::Bytes;
 
-use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, RegisterKey, Sequence, Slot, UploadId};
+use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Life, RegisterKey, Sequence, Slot, UploadId};
 use sherd_core::limits::PARTS_MAX;
 use sherd_core::message::{
-    LIST_PASSED_MAX, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledPage,
-    UnsettledRow,
+    LIST_PASSED_MAX, ListPage, ListScan, ListedRow, LookPage, LookScan, PartsScan, RowPage, RowScan,
+    ScannedRow, ShownHead, UnsettledPage, UnsettledRow,
 };
-use sherd_core::register::Row;
+use sherd_core::register::heal::look::PeerCursor;
+use sherd_core::register::{Row, RowHead};
 
 use super::{
     ConvertError, Wire, at_most, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire, required,
@@ -162,6 +163,69 @@ impl Wire for RowPage {
         let v1::RowPage { rows, next } = message;
         let rows = list_from_wire(rows, PAGE_ROWS_MAX, "rows of a page")?;
         Ok(Self { rows, next: next.map(RegisterKey::from_wire).transpose()? })
+    }
+}
+
+impl Wire for LookScan {
+    type Message = register_call::RowsBehind;
+
+    fn to_wire(&self) -> register_call::RowsBehind {
+        let Self { cursor, epoch, after, limit } = self;
+        register_call::RowsBehind {
+            cursor: cursor.map(|PeerCursor { life, sequence }| register_call::Cursor {
+                life: life.0,
+                sequence: sequence.0,
+            }),
+            epoch: epoch.0,
+            after: after.as_ref().map(Wire::to_wire),
+            limit: limit_to_wire(*limit),
+        }
+    }
+
+    fn from_wire(message: register_call::RowsBehind) -> Result<Self, ConvertError> {
+        let register_call::RowsBehind { cursor, epoch, after, limit } = message;
+        Ok(Self {
+            cursor: cursor.map(|register_call::Cursor { life, sequence }| PeerCursor {
+                life: Life(life),
+                sequence: Sequence(sequence),
+            }),
+            epoch: Epoch(epoch),
+            after: after.map(RegisterKey::from_wire).transpose()?,
+            limit: limit_from_wire(limit),
+        })
+    }
+}
+
+impl Wire for ShownHead {
+    type Message = v1::look_page::ShownHead;
+
+    fn to_wire(&self) -> v1::look_page::ShownHead {
+        let Self { key, head, sequence } = self;
+        v1::look_page::ShownHead { key: key.to_wire(), head: Some(head.to_wire()), sequence: sequence.0 }
+    }
+
+    fn from_wire(message: v1::look_page::ShownHead) -> Result<Self, ConvertError> {
+        let v1::look_page::ShownHead { key, head, sequence } = message;
+        let head = RowHead::from_wire(required(head, "head of a row")?)?;
+        Ok(Self { key: RegisterKey::from_wire(key)?, head, sequence: Sequence(sequence) })
+    }
+}
+
+impl Wire for LookPage {
+    type Message = v1::LookPage;
+
+    fn to_wire(&self) -> v1::LookPage {
+        let Self { rows, horizon, next } = self;
+        v1::LookPage { rows: list_to_wire(rows), horizon: horizon.0, next: next.as_ref().map(Wire::to_wire) }
+    }
+
+    fn from_wire(message: v1::LookPage) -> Result<Self, ConvertError> {
+        let v1::LookPage { rows, horizon, next } = message;
+        Ok(Self {
+            rows: list_from_wire(rows, PAGE_ROWS_MAX, "rows of a page")?,
+            horizon: Sequence(horizon),
+            next: next.map(RegisterKey::from_wire).transpose()?,
+        })
     }
 }
 

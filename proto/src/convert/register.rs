@@ -9,8 +9,8 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, Life, RegisterKey, VolumeId};
 use sherd_core::message::call::{AnswerKind, RegisterCall, VolumeAnswer};
 use sherd_core::message::{
-    AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, PulledRow, RowPage, RowScan, ScannedRow,
-    Target, UnsettledKind, UnsettledPage, ValueLimit,
+    AdoptedRow, Answer, Control, ListPage, ListScan, LookPage, LookScan, PartsScan, PulledRow, RowPage,
+    RowScan, ScannedRow, Target, UnsettledKind, UnsettledPage, ValueLimit,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{
@@ -64,6 +64,7 @@ impl Wire for RegisterCall {
                 limit: limit_to_wire(*limit),
                 missed: *kind == UnsettledKind::Missed,
             }),
+            Self::RowsBehind { scan } => Call::RowsBehind(scan.to_wire()),
             Self::Control { control } => Call::Control(control.to_wire()),
             Self::Adopt { rows } => Call::Adopt(register_call::Adopt { rows: list_to_wire(rows) }),
             Self::Pull { target, row: PulledRow { head, value } } => Call::Pull(register_call::Pull {
@@ -111,6 +112,7 @@ impl Wire for RegisterCall {
                 after: after.map(RegisterKey::from_wire).transpose()?,
                 limit: limit_from_wire(limit),
             },
+            Call::RowsBehind(scan) => Self::RowsBehind { scan: LookScan::from_wire(scan)? },
             Call::Control(control) => Self::Control { control: Control::from_wire(control)? },
             Call::Adopt(register_call::Adopt { rows }) => {
                 Self::Adopt { rows: list_from_wire(rows, ADOPTED_ROWS_MAX, "adopted rows")? }
@@ -253,4 +255,5 @@ impl Wire for Vote {
 call_answers_in!(register_reply:
     Vote(Answer<Vote>) => Vote, Taken(Answer<()>) => Done, List(Answer<ListPage>) => List,
     Parts(Answer<Vec<ScannedRow>>) => Parts, Rows(Answer<RowPage>) => Rows, Unsettled(UnsettledPage) => Unsettled,
+    Look(Answer<LookPage>) => Look,
     Guarantees(Answer<Guarantees>) => Guarantees, Inline(Bytes) => Inline, Done(()) => Verified);

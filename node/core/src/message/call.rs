@@ -13,9 +13,9 @@ use bytes::Bytes;
 use crate::heal::{HealEntry, HealId};
 use crate::id::{Ballot, BucketId, RegisterKey, ShardId};
 use crate::message::{
-    AdoptedRow, Answer, Control, Error, LeaseAnswer, ListPage, ListScan, PartsScan, PulledRow, ReaderLeases,
-    Result, RowPage, RowScan, ScannedRow, ShardPage, ShardScan, Target, UnsettledKind, UnsettledPage,
-    ValueLimit,
+    AdoptedRow, Answer, Control, Error, LeaseAnswer, ListPage, ListScan, LookPage, LookScan, PartsScan,
+    PulledRow, ReaderLeases, Result, RowPage, RowScan, ScannedRow, ShardPage, ShardScan, Target,
+    UnsettledKind, UnsettledPage, ValueLimit,
 };
 use crate::record::Home;
 use crate::register::recover::Guarantees;
@@ -81,6 +81,8 @@ macro_rules! for_each_call {
                 /// everywhere. Ends.
                 unsettled = Unsettled { kind: by_val UnsettledKind, after: by_opt RegisterKey, limit: by_val usize }
                     -> UnsettledPage: ends, any_life, Page;
+                /// One page of the rows that a peer with a cursor may lack. Ends.
+                rows_behind = RowsBehind { scan: by_ref LookScan } -> Answer<LookPage>: ends, any_life, Page;
                 /// Changes what the volume guarantees. Runs on.
                 control = Control { control: by_val Control } -> Answer<Guarantees>: runs_on, any_life, Long;
                 /// Hands a recovering volume rows that its peers hold. Runs on.
@@ -357,6 +359,8 @@ call_answers! {
     Rows(Answer<RowPage>);
     /// A page of rows that upkeep settles, or brings to volumes that missed them.
     Unsettled(UnsettledPage);
+    /// A page of rows that another volume may lack.
+    Look(Answer<LookPage>);
     /// The guarantees of the volume.
     Guarantees(Answer<Guarantees>);
     /// Whether a shard was removed.

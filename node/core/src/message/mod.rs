@@ -11,8 +11,8 @@ pub mod call;
 pub use crate::limits::LIST_PASSED_MAX;
 pub use control::{AdoptedRow, Control, PulledRow};
 pub use scan::{
-    ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledKind, UnsettledPage,
-    UnsettledRow, behind, behind_prefix,
+    ListPage, ListScan, ListedRow, LookPage, LookScan, PartsScan, RowPage, RowScan, ScannedRow, ShownHead,
+    UnsettledKind, UnsettledPage, UnsettledRow, behind, behind_prefix,
 };
 pub use shard::{
     LeaseAnswer, ReadPurpose, ReaderLeases, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use crate::id::{Ballot, BucketId, ChangeId, Epoch, RegisterKey, Sequence, Slot, UploadId};
-use crate::register::Row;
+use crate::register::heal::look::PeerCursor;
+use crate::register::{Row, RowHead};
 
 /// A listing's question to one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,42 @@ impl RowScan {
     pub const fn all(epoch: Epoch, after: Option<RegisterKey>, limit: usize) -> Self {
         Self { epoch, after, since: Sequence(0), until: Sequence::MAX, limit, want_value: true }
     }
+}
+
+/// A volume's question which rows of a peer it may lack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LookScan {
+    /// How far it has the peer's rows.
+    pub cursor: Option<PeerCursor>,
+    /// By which topology the peer was found: of every slot that it has rows of.
+    pub epoch: Epoch,
+    /// Only rows behind this key, in the order of keys; the first page has none.
+    pub after: Option<RegisterKey>,
+    /// Most rows of a page.
+    pub limit: usize,
+}
+
+/// The head of a row that a peer shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownHead {
+    /// The register.
+    pub key: RegisterKey,
+    /// Ballot, digest, and whether the peer has noted the row as committed.
+    pub head: RowHead,
+    /// Sequence of the row in the peer's log.
+    pub sequence: Sequence,
+}
+
+/// A page of them. The life and the durable sequence of the answer were read before the rows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LookPage {
+    /// In the order of their keys.
+    pub rows: Vec<ShownHead>,
+    /// Up to here the peer's list may lack rows, read behind the rows. Where the cursor needs a walk by that,
+    /// the page is of a walk, else of the list.
+    pub horizon: Sequence,
+    /// The last key looked at, to go on behind; `None` when all were looked at.
+    pub next: Option<RegisterKey>,
 }
 
 /// Kind of the listed rows that upkeep asks for.

@@ -108,6 +108,7 @@ fn bytes_held(call: &VolumeCall) -> usize {
                 scan.prefix.len() + scan.from.len() + scan.delimiter.as_ref().map_or(0, Bytes::len)
             }
             RegisterCall::Prepare { values, .. } | RegisterCall::Read { values, .. } => long_value(*values),
+            RegisterCall::RowsBehind { .. } => PAGE_BYTES_MAX,
             _ => 0,
         },
         VolumeCall::Shard(call) => match call {

@@ -14,8 +14,8 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, BucketId, Life, ShardId, VolumeId};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall, VolumeAnswer, VolumeCall};
 use sherd_core::message::{
-    self, Answer, Control, LeaseAnswer, ListPage, PulledRow, ReaderLeases, RowPage, RowScan, ShardFileHeader,
-    ShardPage, ShardRange, Target, ValueLimit,
+    self, Answer, Control, LeaseAnswer, ListPage, LookPage, LookScan, PulledRow, ReaderLeases, RowPage,
+    RowScan, ShardFileHeader, ShardPage, ShardRange, Target, ValueLimit,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::seal::StoredSeals;
@@ -75,6 +75,8 @@ pub(crate) struct ScriptedPeer {
     pub(crate) positions: CallScript<(), Answerer>,
     /// Scans of rows for upkeep.
     pub(crate) rows: CallScript<RowScan, Answer<RowPage>>,
+    /// Pages of looks.
+    pub(crate) looks: CallScript<LookScan, Answer<LookPage>>,
     /// The hints of commits that were sent, with whether the row is everywhere.
     pub(crate) commits: Mutex<Vec<(VolumeId, Ballot, bool)>>,
     /// Hints of commits do not come.
@@ -118,6 +120,7 @@ impl ScriptedPeer {
             seals: Mutex::default(),
             positions: Mutex::default(),
             rows: Mutex::default(),
+            looks: Mutex::default(),
             commits: Mutex::default(),
             drops_commits: AtomicBool::new(false),
             full: Mutex::default(),
@@ -223,6 +226,9 @@ impl Peer for ScriptedPeer {
             }
             Register(RegisterCall::Rows { scan, .. }) => {
                 self.play(&self.rows, (volume, scan.clone()), || self.volumes.ask(volume, call))
+            }
+            Register(RegisterCall::RowsBehind { scan }) => {
+                self.play(&self.looks, (volume, scan.clone()), || self.volumes.ask(volume, call))
             }
             Upkeep(UpkeepCall::Position {}) => {
                 self.play(&self.positions, (volume, ()), || self.volumes.ask(volume, call))

@@ -14,9 +14,9 @@ use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, BucketId, Life, RegisterKey, ShardId, VolumeId};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall, VolumeAnswer, VolumeCall};
 use sherd_core::message::{
-    AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, PartsScan, PulledRow, ReaderLeases,
-    RowPage, RowScan, ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target, UnsettledKind,
-    UnsettledPage, ValueLimit,
+    AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, LookPage, LookScan, PartsScan, PulledRow,
+    ReaderLeases, RowPage, RowScan, ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+    UnsettledKind, UnsettledPage, ValueLimit,
 };
 use sherd_core::record::Home;
 use sherd_core::register::recover::Guarantees;

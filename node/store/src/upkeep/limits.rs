@@ -91,6 +91,37 @@ pub(crate) const WANTS_PAGE: usize = 256;
 /// The pause after a pass over the wants of a volume, and the longest one after passes that end nothing.
 pub(crate) const WANT_PAUSE_MS: u64 = 1_000;
 pub(crate) const WANT_PAUSE_MS_MAX: u64 = HEAL_PAUSE_MS_MAX;
+/// Between two looks of a volume at its peers, where nothing happened.
+pub(crate) const LOOK_AT_PEERS_EVERY_MS: u64 = 60_000;
+/// Between two of them otherwise: where too few peers answered, or one came back.
+pub(crate) const LOOK_AGAIN_MS: u64 = 10_000;
+/// A volume that was just opened refuses rows up to what it may have promised before.
+pub(crate) const LOOK_AFTER_OPENING_MS: u64 = BOUND_AHEAD_MS + 500;
+/// Between two judgements whether a look is due.
+pub(crate) const LOOK_DUE_EVERY: Duration = Duration::from_secs(1);
+/// How much later than that one comes where the process, or its machine, stood still: its volumes may have
+/// missed rows, and no link noticed it.
+pub(crate) const STOOD_STILL_MS: u64 = 5_000;
+/// Rows of a peer's page that a volume compares at one time: most are compared in memory, and those that it
+/// lacks wait for the peer.
+pub(crate) const SHOWN_ROWS_AT_ONCE: usize = 16;
+/// Rows of a look at one peer that are followed until they are passed; of more, the next look sees the
+/// others.
+pub(crate) const LEFT_ROWS_MAX: usize = 4096;
+/// Between two judgements of those: commit hints ride with the next frame, or come after a second.
+pub(crate) const LEFT_ROWS_EVERY: Duration = Duration::from_secs(1);
+/// How long a look brings such rows at most, one after the other: its volume looks at no peer meanwhile.
+pub(crate) const FINISH_TIME_MAX: Duration = Duration::from_secs(30);
+/// Before a page of a look that failed is asked for again, where others came before.
+pub(crate) const LOOK_PAGE_PAUSES: [Duration; 3] =
+    [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(5)];
+/// The longest pause behind a page of a walk over all rows of a peer; it is as long as the page took.
+pub(crate) const WALK_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// From the beginning of a walk over a peer's rows to that of the next: while a list is full, each further
+/// row that a volume misses raises the horizon, and the peer would be walked all the time.
+pub(crate) const WALK_AGAIN_MS: u64 = 600_000;
+/// How many times as long as a walk that time is at least.
+pub(crate) const WALK_REST_FACTOR: u64 = 20;
 /// How often the logs are looked through for entries that came with a write.
 pub(crate) const RELOAD_EVERY: Duration = Duration::from_mins(1);
 /// How old a part that belongs to no open upload is to have come after its upload was closed. Attributes this

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! reports --> queue --> heal          volumes come back --> recover
+//! looks at peers (a minute)
 //! walks:  settle, missed (seconds)  buckets (seconds)  scrub (30 days)  sweep (hours)  release (10 minutes)
 //! ```
 //! A worker holds `Deps` (`deps`), its own state, and the workers below it that it hands work to. From the
@@ -18,7 +19,7 @@
 //! final_seals   which buckets are deleted for ever
 //! progress      what is remembered of a volume over restarts
 //! queue         damage, in memory and in the logs: each worker that finds some puts it here
-//! rows          what volumes hold of a key, brought to all of them: settle, missed
+//! rows          what volumes hold of a key, brought to all of them: settle, missed, look
 //! shards        what registers name: parts closed, registers checked, entries of the queue healed, wants
 //! release       superseded data
 //! buckets       deletions and seals left behind, what is left of deleted buckets
@@ -67,6 +68,7 @@ pub use queue::mrf::MrfStatus;
 pub use recover::status::{OpeningStatus, RecoveryStatus};
 pub use recover::stuck::StuckSet;
 pub use release::ReleaseStatus;
+pub use rows::look::LookStatus;
 pub use settings::Settings;
 pub use tuning::UpkeepTuning;
 pub use walks::scrub::ScrubStatus;
@@ -88,6 +90,8 @@ pub struct UpkeepStatus {
     pub heal_pace: HealPace,
     /// The MRF queue.
     pub mrf: MrfStatus,
+    /// Looks of volumes at their peers.
+    pub looks: LookStatus,
     /// Superseded data on its way out.
     pub release: ReleaseStatus,
     /// Leases on what is read here that volumes had no place for.
@@ -162,6 +166,7 @@ impl Upkeep {
         self.run("wants", |workers| async move { workers.wants.work_off().await });
         self.run("settle", |workers| async move { workers.settler.settle_rows().await });
         self.run("missed", |workers| async move { workers.missed.bring_missed_rows().await });
+        self.run("looks", |workers| async move { workers.looker.look_at_peers().await });
         self.run("space", |workers| async move { follow_space(&workers.deps, &workers.queue).await });
         self.run("returns", |workers| async move {
             follow_returns(&workers.deps, &workers.queue, &workers.wants).await;
@@ -239,6 +244,7 @@ impl Upkeep {
             is_paused: throttle.is_paused(),
             heal_pace: shown(volumes.heal_lanes().pace(), throttle.bytes_per_second(), volumes.all().len()),
             mrf: workers.queue.mrf.status(),
+            looks: workers.looker.status(),
             release: workers.releaser.status(),
             leases_refused_count: workers.leases.refused_count(),
             scrub: workers.scrubber.status(),

@@ -20,6 +20,8 @@ pub struct Settings {
     pub settle_after: Duration,
     /// Between two looks for unsettled rows, and for missed ones.
     pub settle_every: Duration,
+    /// How long a row of a peer that its volume does not have in a look is left to those that write it.
+    pub finish_after: Duration,
     /// How much longer than both the rows that an opening found may take to be settled, until it is tried
     /// again.
     pub found_patience: Duration,
@@ -52,6 +54,7 @@ impl Default for Settings {
             lease_every: Duration::from_millis(limits::LEASE_RENEW_MS),
             settle_after: Duration::from_secs(3),
             settle_every: Duration::from_secs(2),
+            finish_after: Duration::from_millis(limits::FINISH_AFTER_MS),
             found_patience: Duration::from_secs(10),
             scrub_pass: Duration::from_hours(30 * 24),
             sweep_every: Duration::from_hours(6),

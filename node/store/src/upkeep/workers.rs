@@ -19,6 +19,7 @@ use super::recover::shards::ShardRestorer;
 use super::recover::status::Recoveries;
 use super::release::Releaser;
 use super::reports::ReportTaker;
+use super::rows::look::Looker;
 use super::rows::missed::MissedRowBringer;
 use super::rows::settle::Settler;
 use super::shards::check::RegisterChecker;
@@ -35,6 +36,7 @@ pub(crate) struct Workers {
     pub(crate) queue: Arc<HealQueue>,
     pub(crate) settler: Settler,
     pub(crate) missed: MissedRowBringer,
+    pub(crate) looker: Looker,
     pub(crate) healer: Healer,
     pub(crate) wants: WantWorker,
     pub(crate) releaser: Arc<Releaser>,
@@ -88,6 +90,7 @@ impl Workers {
         Self {
             settler: Settler::new(&deps, &queue),
             missed: MissedRowBringer::new(&deps),
+            looker: Looker::new(&deps),
             healer: Healer::new(&deps, &queue, &checker, &parts),
             wants: WantWorker::new(&deps, &queue),
             deletion_watcher: DeletionWatcher::new(&deps),

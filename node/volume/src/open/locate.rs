@@ -48,6 +48,8 @@ pub(crate) struct LogFiles<'a> {
     pub(crate) policy: UnreadablePolicy,
     /// Bytes of entries in memory after which a replay flushes the index.
     pub(crate) replay_bytes: u64,
+    /// Rows of the list of those that are missed.
+    pub(crate) missed_rows_max: u64,
     /// Whether the volume ever had a log.
     pub(crate) is_formatted: bool,
     pub(crate) syncs: bool,
@@ -288,7 +290,7 @@ pub(crate) fn refuse_misnamed(
 fn is_up_to_date(index: &Arc<dyn Index>, headed: &[HeadedSegment]) -> bool {
     let Some(persisted) = index.persisted() else { return false };
     let unseen = Sequence(persisted.0 + 1);
-    let is_whole = DerivedState::load(index.as_ref()).is_ok_and(|derived| derived.replay_from().is_none());
+    let is_whole = DerivedState::load(index.as_ref(), 0).is_ok_and(|derived| derived.replay_from().is_none());
     is_whole && !has_hole(headed.get(first_needed(headed, unseen)..).unwrap_or(&[]), unseen)
 }
 

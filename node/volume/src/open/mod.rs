@@ -260,6 +260,7 @@ fn read_in(
         noted_losses: &identity.noted_losses,
         policy: options.unreadable,
         replay_bytes: options.replay_bytes,
+        missed_rows_max: options.missed_rows_max,
         syncs: options.durability == Durability::Fsync,
     };
     let restored = restore(&files, segments, index)?;
@@ -319,7 +320,7 @@ fn serve(
 ) -> Result<(Volume, OpenReport), OpenError> {
     let RestoredState {
         mut small,
-        derived,
+        mut derived,
         tail,
         mut report,
         rotten,
@@ -350,6 +351,9 @@ fn serve(
     shared.view.write().small = small.clone();
     shared.counters.live_bytes.store(derived.live_total(), Ordering::Relaxed);
     shared.counters.missed_rows.store(derived.missed_count(), Ordering::Relaxed);
+    // Which rows found no place before is not on disk.
+    derived.raise_horizon(shared.view.read().durable);
+    shared.counters.show_horizon(derived.horizon());
     shared.count_unmerged();
     report.took_us = shared.clock.monotonic_us().saturating_sub(began_us);
     let reader = Arc::new(Reader { shared: Arc::clone(&shared), shard_files, sticky: Arc::clone(&sticky) });

@@ -231,7 +231,7 @@ fn attempt(
     ends: &BTreeMap<u64, SealedSegment>,
 ) -> Result<IndexTry, IndexUnfit> {
     let persisted = index.persisted();
-    let mut derived = DerivedState::load(index.as_ref())?;
+    let mut derived = DerivedState::load(index.as_ref(), files.missed_rows_max)?;
     // An interrupted open published nothing; its findings are made again.
     let began = derived.replay_from();
     let unseen = Sequence(persisted.map_or(1, |persisted| persisted.0 + 1));

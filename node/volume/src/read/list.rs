@@ -29,7 +29,7 @@ use crate::read::view::{StoredRow, VolumeShared, as_stored};
 use crate::state::promises::judge_bucket;
 
 /// Rows that one call looks at before it hands back what it has.
-const LOOKED_AT_MAX: usize = LIST_PASSED_MAX as usize;
+pub(super) const LOOKED_AT_MAX: usize = LIST_PASSED_MAX as usize;
 
 impl Reader {
     /// Lists a page of a bucket.
@@ -223,14 +223,14 @@ impl Reader {
     /// Where a scan that has more to look at goes on: behind the last of its keys that can be read. Keys that
     /// cannot be read are passed, but a page of nothing else names no place: without an error its caller
     /// would take the scan for complete.
-    fn last_looked_at(&self, last: Option<RegisterKey>) -> Result<RegisterKey, Error> {
+    pub(super) fn last_looked_at(&self, last: Option<RegisterKey>) -> Result<RegisterKey, Error> {
         let what = || format!("of {LOOKED_AT_MAX} keys of rows not one can be read");
         last.ok_or_else(|| self.shared.index_failed(&IndexError::Damaged { what: what() }))
     }
 }
 
 impl VolumeShared {
-    fn scanned(
+    pub(super) fn scanned(
         &self,
         key: &Bytes,
         value: Bytes,

@@ -7,6 +7,7 @@
 
 pub mod wants;
 pub mod list;
+pub mod look;
 pub mod reader;
 pub(crate) mod recent;
 pub(crate) mod scan;

@@ -60,6 +60,7 @@ pub(crate) struct Counters {
     pub(crate) missed_rows: AtomicU64,
     pub(crate) unlisted_rows: AtomicU64,
     pub(crate) wants_logged: AtomicU64,
+    horizon: AtomicU64,
     pub(crate) free_bytes: AtomicU64,
     pub(crate) total_bytes: AtomicU64,
     pub(crate) sync_us: Histogram,
@@ -82,6 +83,7 @@ impl Default for Counters {
             missed_rows: AtomicU64::new(0),
             unlisted_rows: AtomicU64::new(0),
             wants_logged: AtomicU64::new(0),
+            horizon: AtomicU64::new(0),
             free_bytes: AtomicU64::new(0),
             total_bytes: AtomicU64::new(0),
             sync_us: Histogram::new(&SYNC_US),
@@ -97,6 +99,15 @@ impl Default for Counters {
 }
 
 impl Counters {
+    /// Shows the horizon of the list, before the rows that raised it are seen without a place there.
+    pub(crate) fn show_horizon(&self, horizon: Sequence) {
+        self.horizon.store(horizon.0, Ordering::Release);
+    }
+
+    pub(crate) fn horizon(&self) -> Sequence {
+        Sequence(self.horizon.load(Ordering::Acquire))
+    }
+
     /// Counts a frame that was written, and how long its sync took where it was synced.
     pub(crate) fn written(&self, sync_us: Option<u64>, records: usize, bytes: usize) {
         if let Some(sync_us) = sync_us {

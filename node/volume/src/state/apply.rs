@@ -13,8 +13,8 @@ use foldhash::HashMap;
 
 use sherd_core::codec::{Reader, Writer};
 use sherd_core::id::{Ballot, Sequence};
-use sherd_core::limits::MISSED_ROWS_MAX;
 use sherd_core::register::acceptor::judge_commit;
+use sherd_core::register::heal::list::{ListPlace, hint_unlists, horizon_after, place_row};
 
 use crate::format::{Flags, Hint, Subject, decode_hints};
 use crate::index::table::{
@@ -53,6 +53,10 @@ pub(crate) struct DerivedState {
     missed_noted: u64,
     /// Rows that were missed and had no place in the list, since it was opened.
     unlisted_count: u64,
+    /// Committed rows that the list holds at most.
+    missed_max: u64,
+    /// The sequence up to which the list may lack rows: the end of the log when it was opened, or above.
+    horizon: Sequence,
     /// Segments whose use is not yet as the index has it.
     dirty: BTreeSet<u64>,
     is_higher: bool,
@@ -117,15 +121,31 @@ impl DerivedState {
         self.unlisted_count
     }
 
-    /// Whether there is a place for one more row that is missed; it is taken then.
-    const fn list_missed(&mut self) -> bool {
-        let has_place = self.missed_count < MISSED_ROWS_MAX;
-        if has_place {
-            self.missed_count += 1;
-        } else {
-            self.unlisted_count += 1;
+    /// The sequence up to which the list may lack rows that are not everywhere.
+    pub(crate) const fn horizon(&self) -> Sequence {
+        self.horizon
+    }
+
+    /// The list may lack rows up to here.
+    pub(crate) fn raise_horizon(&mut self, sequence: Sequence) {
+        self.horizon = horizon_after(self.horizon, sequence);
+    }
+
+    /// Whether there is a place for one more row that is missed; it is taken then. Without one the horizon
+    /// rises to the row's sequence.
+    fn list_missed(&mut self, sequence: Sequence) -> bool {
+        let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
+        match place_row(true, count(self.missed_count), count(self.missed_max)) {
+            ListPlace::Listed => {
+                self.missed_count += 1;
+                true
+            }
+            ListPlace::BelowHorizon => {
+                self.unlisted_count += 1;
+                self.raise_horizon(sequence);
+                false
+            }
         }
-        has_place
     }
 
     /// A row is listed no more that was missed.
@@ -174,7 +194,8 @@ impl DerivedState {
         self.dirty.insert(segment);
     }
 
-    pub(crate) fn load(index: &dyn Index) -> Result<Self, IndexError> {
+    /// The state that an index has; its list holds this many rows that are missed.
+    pub(crate) fn load(index: &dyn Index, missed_max: u64) -> Result<Self, IndexError> {
         let mut map = BTreeMap::new();
         let mut live_total = 0_u64;
         for pair in index.scan(&[DERIVED, 1], Some(&[DERIVED, 2])) {
@@ -198,6 +219,7 @@ impl DerivedState {
             highest,
             missed_count,
             missed_noted,
+            missed_max,
             replay_from,
             replay_noted,
             found_replay,
@@ -391,7 +413,7 @@ impl<'a> EntryBatch<'a> {
         };
         self.derived.change(place.segment, |one| one.live += u64::from(place.bytes));
         if let Body::Row(row) = &mut entry.body {
-            row.is_missed = row.is_missed && self.derived.list_missed();
+            row.is_missed = row.is_missed && self.derived.list_missed(sequence);
         }
         let encoded = entry.encode();
         if let (Body::Row(row), Some(keys)) = (&entry.body, keys) {
@@ -447,6 +469,7 @@ impl<'a> EntryBatch<'a> {
     /// in any order in which compaction wrote its records.
     fn hint(&mut self, keys: &RowKeys, hint: &Hint) -> Result<(), IndexError> {
         let Some(mut entry) = self.get(keys.row())? else { return Ok(()) };
+        let sequence = entry.origin.sequence;
         let Body::Row(row) = &mut entry.body else { return Ok(()) };
         let is_news = !row.head.committed || (row.is_missed && hint.is_everywhere);
         if !judge_commit(Some(&row.head), hint.ballot) || !is_news {
@@ -454,7 +477,7 @@ impl<'a> EntryBatch<'a> {
         }
         self.derived.unlist_missed(row.is_missed);
         row.head.committed = true;
-        row.is_missed = !hint.is_everywhere && self.derived.list_missed();
+        row.is_missed = !hint_unlists(hint.is_everywhere) && self.derived.list_missed(sequence);
         row.flag_logged = false;
         let is_missed = row.is_missed;
         let encoded = entry.encode();
@@ -518,7 +541,7 @@ mod tests {
             Change::Put { key: Bytes::from_static(&HIGHEST_KEY), value: Bytes::from_static(&[3; 16]) },
         ];
         index.apply(changes, sherd_core::id::Sequence(1)).unwrap();
-        let mut derived = DerivedState::load(&index).unwrap();
+        let mut derived = DerivedState::load(&index, 9).unwrap();
         assert_eq!((derived.get(9).live, derived.get(9).deletes), (5, 6));
         assert_eq!(derived.highest(), highest);
         assert_eq!(derived.take_changes(), [], "nothing changed since it was loaded");
@@ -544,11 +567,11 @@ mod tests {
         derived.begin_replay(Sequence(0x0102));
         index.apply(derived.take_changes(), Sequence(1)).unwrap();
         assert_eq!(index.get(&REPLAY_KEY).unwrap().as_deref(), Some(&[2, 1, 0, 0, 0, 0, 0, 0][..]));
-        let mut derived = DerivedState::load(&index).unwrap();
+        let mut derived = DerivedState::load(&index, 9).unwrap();
         assert_eq!(derived.replay_from(), Some(Sequence(0x0102)));
         derived.end_replay();
         index.apply(derived.take_changes(), Sequence(2)).unwrap();
-        assert_eq!(DerivedState::load(&index).unwrap().replay_from(), None);
+        assert_eq!(DerivedState::load(&index, 9).unwrap().replay_from(), None);
     }
 
     #[test]

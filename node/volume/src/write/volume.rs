@@ -220,6 +220,7 @@ impl Volume {
 
     fn publish(&mut self, plan: &mut BatchPlan, durable: Sequence) {
         self.working.settle();
+        self.shared.counters.show_horizon(self.derived.horizon());
         self.shared.publish(&mut plan.changes, self.working.highest, durable);
         self.durable_bound = self.working.bound;
         self.durable_reading = self.working.clock_reading;

@@ -68,6 +68,7 @@ proptest! {
         list in strategy::result_of(strategy::answer_of(strategy::list_page())),
         parts in strategy::result_of(strategy::answer_of(strategy::scanned_rows())),
         rows in strategy::result_of(strategy::answer_of(strategy::row_page())),
+        look in strategy::result_of(strategy::answer_of(strategy::look_page())),
         unsettled in strategy::result_of(strategy::unsettled()),
         guarantees in strategy::result_of(strategy::answer_of(strategy::reported_guarantees())),
         inline in strategy::result_of(strategy::some_bytes()),
@@ -82,6 +83,7 @@ proptest! {
         comes_back!(guarantees, RegisterReply { number: 7, }.reply);
         comes_back!(inline, RegisterReply { number: 8, }.reply);
         comes_back!(verified, RegisterReply { number: 9, }.reply);
+        comes_back!(look, RegisterReply { number: 10, }.reply);
     }
 
     #[test]

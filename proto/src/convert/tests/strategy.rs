@@ -16,15 +16,17 @@ use sherd_core::id::{
 use sherd_core::limits::{CHANGE_IDS, LEASES_IN_CALL_MAX, PARTS_MAX, SET_VOLUMES_MAX, SLOTS};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall};
 use sherd_core::message::{
-    self, AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, ListedRow, PartsScan, PulledRow,
-    ReadPurpose, ReaderLeases, RowPage, RowScan, ScannedRow, SeenShard, ShardFileHeader, ShardPage,
-    ShardRange, ShardScan, Target, UnsettledKind, UnsettledPage, UnsettledRow, ValueLimit,
+    self, AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, ListedRow, LookPage, LookScan,
+    PartsScan, PulledRow, ReadPurpose, ReaderLeases, RowPage, RowScan, ScannedRow, SeenShard,
+    ShardFileHeader, ShardPage, ShardRange, ShardScan, ShownHead, Target, UnsettledKind, UnsettledPage,
+    UnsettledRow, ValueLimit,
 };
 use sherd_core::placement;
 use sherd_core::record::{
     Attributes, Body, Bucket, BucketPhase, ChangeTry, Changes, Content, Home, Object, State, Value, Version,
     VersionKind,
 };
+use sherd_core::register::heal::look::PeerCursor;
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::{Asker, Memory};
@@ -346,6 +348,7 @@ pub(super) fn register_request() -> impl Strategy<Value = RegisterCall> {
         row_scan().prop_map(|scan| Request::Rows { scan }),
         (unsettled_kind(), option::of(register_key()), limit())
             .prop_map(|(kind, after, limit)| Request::Unsettled { kind, after, limit }),
+        look_scan().prop_map(|scan| Request::RowsBehind { scan }),
         control().prop_map(|control| Request::Control { control }),
         vec(adopted_row(), 0..3).prop_map(|rows| Request::Adopt { rows }),
         (target(), pulled_row()).prop_map(|(target, row)| Request::Pull { target, row }),
@@ -422,6 +425,28 @@ pub(super) fn row_page() -> impl Strategy<Value = RowPage> {
 
 fn unsettled_kind() -> impl Strategy<Value = UnsettledKind> {
     prop_oneof![Just(UnsettledKind::Uncommitted), Just(UnsettledKind::Missed)]
+}
+
+fn look_scan() -> impl Strategy<Value = LookScan> {
+    let cursor =
+        (life(), any::<u64>()).prop_map(|(life, sequence)| PeerCursor { life, sequence: Sequence(sequence) });
+    (option::of(cursor), epoch(), option::of(register_key()), limit())
+        .prop_map(|(cursor, epoch, after, limit)| LookScan { cursor, epoch, after, limit })
+}
+
+pub(super) fn look_page() -> impl Strategy<Value = LookPage> {
+    let head = (encoded_value(), ballot(), any::<bool>())
+        .prop_map(|(value, ballot, committed)| head_of(&value.head, ballot, committed));
+    let row = (register_key(), head, any::<u64>()).prop_map(|(key, head, sequence)| ShownHead {
+        key,
+        head,
+        sequence: Sequence(sequence),
+    });
+    (vec(row, 0..4), any::<u64>(), option::of(register_key())).prop_map(|(rows, horizon, next)| LookPage {
+        rows,
+        horizon: Sequence(horizon),
+        next,
+    })
 }
 
 pub(super) fn unsettled() -> impl Strategy<Value = UnsettledPage> {

@@ -7,9 +7,10 @@ use futures::future::join_all;
 
 use sherd_core::id::{Ballot, BucketId, Epoch, ProposerId, Sequence, Timestamp};
 use sherd_core::message::{
-    Control, Error, ListScan, ListedRow, PulledRow, RowScan, UnsettledKind, ValueLimit,
+    Control, Error, ListScan, ListedRow, LookScan, PulledRow, RowScan, UnsettledKind, ValueLimit,
 };
 use sherd_core::record::{Changes, State, Value};
+use sherd_core::register::heal::look::PeerCursor;
 use sherd_core::register::{Accept, CommitHint, EncodedValue, Prepare, Refusal, RowHead};
 
 use super::{Pair, key, reason, target};
@@ -119,6 +120,17 @@ async fn pages_of_rows_over_the_wire_are_those_of_the_volume() {
     let unsettled = peer.unsettled(volume, kind, None, 3).await.expect("it answers");
     assert_eq!(unsettled, local.unsettled(volume, kind, None, 3).await.expect("it answers"));
     assert_eq!(unsettled.rows.len(), 3);
+    let life = local.position(volume).await.expect("it answers").life;
+    let cursor = Some(PeerCursor { life, sequence: Sequence(0) });
+    for cursor in [None, cursor] {
+        let scan = LookScan { cursor, epoch: Epoch::FIRST, after: None, limit: 3 };
+        let shown = peer.rows_behind(volume, &scan).await.expect("it answers");
+        let own = local.rows_behind(volume, &scan).await.expect("it answers");
+        assert_eq!((shown.from.life, shown.from.durable), (own.from.life, own.from.durable));
+        let shown = shown.result.expect("a page");
+        assert_eq!(Ok(&shown), own.result.as_ref());
+        assert_eq!((shown.rows.len(), shown.next.is_some()), (3, true));
+    }
     let rest = peer.unsettled(volume, kind, unsettled.next.as_ref(), 3).await.expect("it answers");
     assert_eq!((rest.rows.len(), rest.next), (1, None));
     assert_eq!(peer.verify_row(volume, &key("a")).await, Ok(()));

@@ -203,7 +203,7 @@ impl Store {
                 gauges.index_unmerged.set(gauge(open.index_unmerged as u64));
                 gauges.missed_rows.set(gauge(open.missed_rows));
                 if gauges.show_unlisted(open.unlisted_rows) {
-                    tracing::warn!(volume = %volume.id, count = open.unlisted_rows, "another volume of the set missed more rows than are remembered here; comparison and the scrubber find the rest");
+                    tracing::warn!(volume = %volume.id, count = open.unlisted_rows, "another volume of the set missed more rows than are remembered here; its looks and the scrubber find the rest");
                 }
                 gauges.sync_duration.show(open.sync_us.clone());
                 gauges.batch_records.show(open.frame_records.clone());
@@ -242,6 +242,8 @@ impl Store {
         catch_up(&metrics.upkeep.panics, upkeep.panics_count);
         metrics.upkeep.release_queue_length.set(gauge(upkeep.release.len as u64));
         catch_up(&metrics.upkeep.leases_refused, upkeep.leases_refused_count);
+        catch_up(&metrics.upkeep.looked_at, upkeep.looks.rows_count);
+        catch_up(&metrics.upkeep.pulled, upkeep.looks.pulled_count);
         catch_up(&metrics.upkeep.released, upkeep.release.released_count);
         catch_up(&metrics.mrf.dropped, self.reports.dropped_heals_count());
         let dropped_count = self.reports.dropped_superseded_count() + upkeep.release.dropped_count;

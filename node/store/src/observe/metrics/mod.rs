@@ -250,6 +250,10 @@ pub struct UpkeepMetrics {
     pub release_dropped: IntCounter,
     /// Leases on data being read that a volume had no place for.
     pub leases_refused: IntCounter,
+    /// Rows of peers that volumes of this node looked at.
+    pub looked_at: IntCounter,
+    /// Rows that they lacked and took from a peer.
+    pub pulled: IntCounter,
 }
 
 /// The buffer pool.
@@ -578,6 +582,14 @@ fn upkeep(declare: &MetricDeclarer<'_>) -> UpkeepMetrics {
         leases_refused: declare.counter(
             "sherd_read_leases_refused_total",
             "Leases on data being read that a volume had no place for.",
+        ),
+        looked_at: declare.counter(
+            "sherd_look_rows_total",
+            "Rows of their peers that volumes of this node compared with their own.",
+        ),
+        pulled: declare.counter(
+            "sherd_look_pulled_total",
+            "Rows that volumes of this node lacked and took from a peer.",
         ),
     }
 }

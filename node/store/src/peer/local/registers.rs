@@ -48,6 +48,9 @@ impl LocalPeer {
             RegisterCall::Unsettled { kind, after, limit } => self.in_line(volume, length, move |reader| {
                 reader.unsettled(kind, after.as_ref(), limit).map(Into::into)
             }),
+            RegisterCall::RowsBehind { scan } => {
+                self.in_line(volume, length, move |reader| scans::rows_behind(reader, &scan).map(Into::into))
+            }
             RegisterCall::Control { control } => {
                 self.on_log(volume, length, |done| Op::Control { control, done })
             }

@@ -15,8 +15,11 @@ use tokio::time::Instant;
 
 use sherd_core::id::VolumeId;
 use sherd_core::message::call::VolumeAnswer;
-use sherd_core::message::{Answer, Error, ListPage, ListedRow, RowPage, RowScan, ScannedRow};
+use sherd_core::message::{
+    Answer, Error, ListPage, ListedRow, LookPage, LookScan, RowPage, RowScan, ScannedRow,
+};
 use sherd_volume::error::Error as VolumeError;
+use sherd_volume::read::look;
 use sherd_volume::read::reader::Reader;
 
 use super::{LocalPeer, finish, run_on};
@@ -195,5 +198,19 @@ pub(super) fn rows(reader: &Reader, request: &RowScan) -> Result<Answer<RowPage>
     // Rows that were read before the volume voted may be without some that it got before it did.
     let mut from = reader.answerer();
     from.votes &= before.votes && before.life == from.life;
+    Ok(Answer { from, result })
+}
+
+/// A page of rows that a peer may lack; a refusal is its answer. The position in the log is that of before
+/// the rows were read: each row up to there is shown, or was replaced by one that is.
+pub(super) fn rows_behind(reader: &Reader, scan: &LookScan) -> Result<Answer<LookPage>, VolumeError> {
+    let mut from = reader.answerer();
+    let result = match look::rows_behind(reader, scan) {
+        Ok(page) => Ok(page),
+        Err(VolumeError::Refused(refusal)) => Err(refusal),
+        Err(error) => return Err(error),
+    };
+    let after = reader.answerer();
+    from.votes &= after.votes && after.life == from.life;
     Ok(Answer { from, result })
 }

@@ -2,6 +2,8 @@
 //! their values.
 
 pub(crate) mod bring;
+pub(crate) mod look;
+mod look_pace;
 pub(crate) mod missed;
 mod pull;
 pub(crate) mod settle;

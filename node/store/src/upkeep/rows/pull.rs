@@ -72,7 +72,9 @@ pub(super) async fn pull_committed(deps: &Deps, key: &RegisterKey, rows: &Rows) 
         return PullOutcome::default();
     }
     let Some(source) = route_of(*holder) else { return PullOutcome::default() };
-    let Some(row) = read_row(deps, source, key, *newest).await else { return PullOutcome::default() };
+    let Some(mut row) = read_row(deps, source, key, *newest).await else { return PullOutcome::default() };
+    // A volumes accepted it, which its holder may not know.
+    row.head.committed = true;
     let target = deps.cluster.target(key.clone());
     let pulls = behind.iter().map(|route| ask(route.peer.pull(route.volume, &target, &row), ROW_PATIENCE));
     let mut outcome = PullOutcome::default();
@@ -97,10 +99,15 @@ pub(super) async fn pull_committed(deps: &Deps, key: &RegisterKey, rows: &Rows) 
     outcome
 }
 
-/// The committed row of a ballot as a volume holds it, with its inline bytes. These come by themselves and
-/// are verified here: the volume that pulls them keeps them under hashes of its own. `None` where the row
-/// cannot be read, or is another one by now.
-async fn read_row(deps: &Deps, source: &VolumeRoute, key: &RegisterKey, ballot: Ballot) -> Option<PulledRow> {
+/// The row of a ballot as a volume holds it, with its inline bytes. These come by themselves and are verified
+/// here: the volume that pulls them keeps them under hashes of its own. `None` where the row cannot be read,
+/// or is another one by now.
+pub(super) async fn read_row(
+    deps: &Deps,
+    source: &VolumeRoute,
+    key: &RegisterKey,
+    ballot: Ballot,
+) -> Option<PulledRow> {
     let target = deps.cluster.target(key.clone());
     let answer = read_whole(source, &target, ROW_PATIENCE).await.ok()?;
     let row = answer.result.ok()?.row.filter(|row| row.head.ballot == ballot)?;
@@ -112,10 +119,7 @@ async fn read_row(deps: &Deps, source: &VolumeRoute, key: &RegisterKey, ballot: 
         Bytes::new()
     };
     value.state.check_inline(&inline).ok()?;
-    let mut head = row.head;
-    // A volumes accepted it, which its holder may not know.
-    head.committed = true;
-    Some(PulledRow { head, value: EncodedValue::decoded(encoded, &value, inline) })
+    Some(PulledRow { head: row.head, value: EncodedValue::decoded(encoded, &value, inline) })
 }
 
 #[cfg(test)]

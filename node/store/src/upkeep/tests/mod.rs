@@ -18,6 +18,8 @@ mod heals;
 #[cfg(test)]
 mod leases;
 #[cfg(test)]
+mod looks;
+#[cfg(test)]
 mod missed;
 mod node;
 #[cfg(test)]
@@ -280,6 +282,7 @@ fn at_once(adopt_after: Duration, vouch_after: Option<Duration>) -> Settings {
     Settings {
         settle_after: Duration::ZERO,
         settle_every: Duration::from_millis(50),
+        finish_after: Duration::ZERO,
         recover_every: Duration::from_millis(50),
         adopt_after,
         vouch_after,
