@@ -83,15 +83,16 @@ fn without_a_cursor_of_this_life_all_rows_are_shown() {
     }
 }
 
-/// Which rows found a place before is not on disk: an opening begins with the end of the log.
+/// A new index does not say which rows found a place before.
 #[test]
-fn a_cursor_below_the_end_of_the_log_at_the_opening_is_shown_all_rows_above_it() {
+fn a_cursor_below_the_end_of_the_log_at_a_rebuild_is_shown_all_rows_above_it() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     write_each_kind(&mut volume);
     let end = volume.reader.answerer().durable;
     let everywhere = looked(&volume, None)[0].sequence;
     bench.kill();
+    bench.index.wipe();
     let mut volume = bench.reopen();
     assert!(look::horizon(&volume.reader) >= end);
     assert_eq!(names(&looked(&volume, cursor_at(&volume, Sequence(0)))), ["everywhere", "missed", "open"]);
@@ -140,6 +141,35 @@ fn a_committed_row_without_a_place_in_the_list_raises_the_horizon_and_is_shown_b
     assert_eq!(names(&looked(&volume, cursor)), ["a", "b", "everywhere", "open"]);
     volume.write(&object("c"), ballot(5), &value(5, 10));
     assert_eq!(names(&looked(&volume, cursor_at(&volume, horizon))), ["c"], "an open row is always listed");
+}
+
+/// The index is behind the log, as far as it was flushed: what it does not say, the replay finds again.
+#[test]
+fn a_horizon_outlives_a_kill_wherever_the_index_stands() {
+    for flushed_after in 0..=4 {
+        let mut bench = Bench::new(1);
+        bench.options = Options { missed_rows_max: 1, ..bench.options };
+        let mut volume = bench.reopen();
+        volume.settle();
+        volume.reader.flush().unwrap();
+        let before = look::horizon(&volume.reader);
+        for count in 1..=4 {
+            volume.write(&object(&format!("{count}")), ballot(count), &value(count, 10));
+            volume.commit_missed(&object(&format!("{count}")), ballot(count));
+            volume.settle();
+            if count == flushed_after {
+                volume.reader.flush().unwrap();
+            }
+        }
+        let (horizon, cursor) = (look::horizon(&volume.reader), cursor_at(&volume, before));
+        let shown = looked(&volume, cursor);
+        assert_eq!(horizon, shown[3].sequence);
+        drop(volume);
+        bench.kill();
+        let volume = bench.reopen();
+        assert_eq!(look::horizon(&volume.reader), horizon, "flushed after {flushed_after}");
+        assert_eq!(looked(&volume, cursor), shown);
+    }
 }
 
 #[test]

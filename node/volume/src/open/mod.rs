@@ -351,8 +351,7 @@ fn serve(
     shared.view.write().small = small.clone();
     shared.counters.live_bytes.store(derived.live_total(), Ordering::Relaxed);
     shared.counters.missed_rows.store(derived.missed_count(), Ordering::Relaxed);
-    // Which rows found no place before is not on disk.
-    derived.raise_horizon(shared.view.read().durable);
+    derived.settle_horizon(shared.view.read().durable);
     shared.counters.show_horizon(derived.horizon());
     shared.count_unmerged();
     report.took_us = shared.clock.monotonic_us().saturating_sub(began_us);

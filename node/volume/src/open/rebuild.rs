@@ -341,7 +341,7 @@ impl IndexFeed<'_> {
         let Some(last) = self.gathered.take() else { return Ok(()) };
         self.gathered_bytes = 0;
         let changes = std::mem::take(&mut self.changes);
-        self.index.apply(as_index_changes(changes, &mut self.derived), last)
+        self.index.apply(as_index_changes(changes, &mut self.derived, last), last)
     }
 
     /// A frame follows, so that the last one is never flushed before the end of the replay is noted.

@@ -55,8 +55,12 @@ pub(crate) struct DerivedState {
     unlisted_count: u64,
     /// Committed rows that the list holds at most.
     missed_max: u64,
-    /// The sequence up to which the list may lack rows: the end of the log when it was opened, or above.
+    /// The sequence up to which the list may lack rows, and whether that is known: by the index, or since an
+    /// opening took the end of its log for it.
     horizon: Sequence,
+    is_horizon_known: bool,
+    /// As the index has it.
+    horizon_noted: Option<NotedHorizon>,
     /// Segments whose use is not yet as the index has it.
     dirty: BTreeSet<u64>,
     is_higher: bool,
@@ -126,9 +130,13 @@ impl DerivedState {
         self.horizon
     }
 
-    /// The list may lack rows up to here.
-    pub(crate) fn raise_horizon(&mut self, sequence: Sequence) {
-        self.horizon = horizon_after(self.horizon, sequence);
+    /// An opening read the log up to this end. Where the index does not say which rows found no place, each
+    /// may be one.
+    pub(crate) fn settle_horizon(&mut self, end: Sequence) {
+        if !self.is_horizon_known {
+            self.horizon = horizon_after(self.horizon, end);
+            self.is_horizon_known = true;
+        }
     }
 
     /// Whether there is a place for one more row that is missed; it is taken then. Without one the horizon
@@ -142,7 +150,7 @@ impl DerivedState {
             }
             ListPlace::BelowHorizon => {
                 self.unlisted_count += 1;
-                self.raise_horizon(sequence);
+                self.horizon = horizon_after(self.horizon, sequence);
                 false
             }
         }
@@ -155,7 +163,8 @@ impl DerivedState {
         }
     }
 
-    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
+    /// The changes since the last call, for an index that has each record up to `through` with them.
+    pub(crate) fn take_changes(&mut self, through: Sequence) -> Vec<Change> {
         let mut changes = Vec::with_capacity(self.dirty.len() + usize::from(self.is_higher));
         for segment in std::mem::take(&mut self.dirty) {
             let key = use_key(segment);
@@ -176,6 +185,12 @@ impl DerivedState {
             let value = Bytes::copy_from_slice(&self.missed_count.to_le_bytes());
             changes.push(Change::Put { key: Bytes::from_static(&MISSED_KEY), value });
             self.missed_noted = self.missed_count;
+        }
+        let horizon = NotedHorizon { horizon: self.horizon, through };
+        if self.is_horizon_known && self.horizon_noted != Some(horizon) {
+            let key = Bytes::from_static(&HORIZON_KEY);
+            changes.push(Change::Put { key, value: horizon.encode() });
+            self.horizon_noted = Some(horizon);
         }
         if self.replay_from != self.replay_noted {
             let key = Bytes::from_static(&REPLAY_KEY);
@@ -212,6 +227,7 @@ impl DerivedState {
         let replay_noted = replay_from;
         let missed_count = missed_of(index)?;
         let missed_noted = missed_count;
+        let horizon_noted = NotedHorizon::of(index)?;
         let found_replay = replay_from.is_some();
         Ok(Self {
             map,
@@ -220,6 +236,9 @@ impl DerivedState {
             missed_count,
             missed_noted,
             missed_max,
+            horizon: horizon_noted.map(|noted| noted.horizon).unwrap_or_default(),
+            is_horizon_known: horizon_noted.is_some(),
+            horizon_noted,
             replay_from,
             replay_noted,
             found_replay,
@@ -264,6 +283,37 @@ fn missed_of(index: &dyn Index) -> Result<u64, IndexError> {
         .try_into()
         .map_err(|_| IndexError::Damaged { what: "the count of missed rows is no number".to_owned() })?;
     Ok(u64::from_le_bytes(bytes))
+}
+
+/// The horizon of the list as an index has it, and the sequence up to which that had each record when it was
+/// noted. A build without horizons leaves the note as it is, and goes on: then the index has more than that,
+/// and the note says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NotedHorizon {
+    horizon: Sequence,
+    through: Sequence,
+}
+
+/// The key under which an index keeps it.
+const HORIZON_KEY: [u8; 2] = [DERIVED, 5];
+
+impl NotedHorizon {
+    /// The note of an index that went no further since.
+    fn of(index: &dyn Index) -> Result<Option<Self>, IndexError> {
+        let Some(bytes) = index.get(&HORIZON_KEY)? else { return Ok(None) };
+        let damaged = |_| IndexError::Damaged { what: "the horizon of missed rows is none".to_owned() };
+        let mut reader = Reader::new(bytes);
+        let horizon = Sequence(reader.u64("horizon").map_err(damaged)?);
+        let through = Sequence(reader.u64("position").map_err(damaged)?);
+        reader.finish("horizon").map_err(damaged)?;
+        Ok(Some(Self { horizon, through }).filter(|noted| index.persisted() == Some(noted.through)))
+    }
+
+    fn encode(self) -> Bytes {
+        let mut writer = Writer::with_capacity(2 * 8);
+        writer.u64(self.horizon.0).u64(self.through.0);
+        writer.finish()
+    }
 }
 
 /// The key under which an index keeps the first sequence of a replay that has not ended.
@@ -506,14 +556,19 @@ pub(crate) fn decode_entry(key: &[u8], bytes: Bytes) -> Result<Entry, IndexError
     }
 }
 
-/// Changes of entries as an index takes them, with what they change beside the entries.
-pub(crate) fn as_index_changes(changes: Changes, derived: &mut DerivedState) -> Vec<Change> {
+/// Changes of entries as an index takes them that has each record up to `through` with them, and what they
+/// change beside the entries.
+pub(crate) fn as_index_changes(
+    changes: Changes,
+    derived: &mut DerivedState,
+    through: Sequence,
+) -> Vec<Change> {
     let change = |(key, value)| match value {
         Some(value) => Change::Put { key, value },
         None => Change::Remove { key },
     };
     let mut all: Vec<Change> = changes.into_iter().map(change).collect();
-    all.append(&mut derived.take_changes());
+    all.append(&mut derived.take_changes(through));
     all
 }
 
@@ -544,7 +599,7 @@ mod tests {
         let mut derived = DerivedState::load(&index, 9).unwrap();
         assert_eq!((derived.get(9).live, derived.get(9).deletes), (5, 6));
         assert_eq!(derived.highest(), highest);
-        assert_eq!(derived.take_changes(), [], "nothing changed since it was loaded");
+        assert_eq!(derived.take_changes(Sequence(1)), [], "nothing changed since it was loaded");
     }
 
     #[test]
@@ -565,13 +620,45 @@ mod tests {
         let index = MemoryIndex::new();
         let mut derived = DerivedState::default();
         derived.begin_replay(Sequence(0x0102));
-        index.apply(derived.take_changes(), Sequence(1)).unwrap();
+        index.apply(derived.take_changes(Sequence(1)), Sequence(1)).unwrap();
         assert_eq!(index.get(&REPLAY_KEY).unwrap().as_deref(), Some(&[2, 1, 0, 0, 0, 0, 0, 0][..]));
         let mut derived = DerivedState::load(&index, 9).unwrap();
         assert_eq!(derived.replay_from(), Some(Sequence(0x0102)));
         derived.end_replay();
-        index.apply(derived.take_changes(), Sequence(2)).unwrap();
+        index.apply(derived.take_changes(Sequence(2)), Sequence(2)).unwrap();
         assert_eq!(DerivedState::load(&index, 9).unwrap().replay_from(), None);
+    }
+
+    #[test]
+    fn a_horizon_counts_for_an_index_that_went_no_further_since() {
+        let index = MemoryIndex::new();
+        let load = |index: &MemoryIndex| DerivedState::load(index, 0).unwrap();
+        let mut derived = load(&index);
+        assert!(!derived.list_missed(Sequence(3)));
+        index.apply(derived.take_changes(Sequence(4)), Sequence(4)).unwrap();
+        assert_eq!(index.get(&HORIZON_KEY).unwrap(), None, "before the end of the log is known");
+        derived.settle_horizon(Sequence(5));
+        assert!(!derived.list_missed(Sequence(4)));
+        index.apply(derived.take_changes(Sequence(0x0106)), Sequence(0x0106)).unwrap();
+        let bytes = [5, 0, 0, 0, 0, 0, 0, 0, 6, 1, 0, 0, 0, 0, 0, 0];
+        assert_eq!((HORIZON_KEY, index.get(&HORIZON_KEY).unwrap().as_deref()), ([7, 5], Some(&bytes[..])));
+        index.flush().unwrap();
+        let mut again = load(&index);
+        again.settle_horizon(Sequence(9));
+        assert_eq!(again.horizon(), Sequence(5));
+        assert!(!again.list_missed(Sequence(8)));
+        assert_eq!(again.horizon(), Sequence(8));
+
+        // A build that does not know it lists rows, and lets some go.
+        let change = Change::Put { key: use_key(1), value: Bytes::from_static(&[0; 16]) };
+        index.apply(vec![change], Sequence(0x0107)).unwrap();
+        index.flush().unwrap();
+        let mut after = load(&index);
+        after.settle_horizon(Sequence(0x0108));
+        assert_eq!(after.horizon(), Sequence(0x0108));
+        index.apply(after.take_changes(Sequence(0x0109)), Sequence(0x0109)).unwrap();
+        index.flush().unwrap();
+        assert_eq!(load(&index).horizon(), Sequence(0x0108));
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl Volume {
         let since = &self.shared.counters.pending_since_us;
         let _ = since.compare_exchange(0, now_us.max(1), Ordering::Relaxed, Ordering::Relaxed);
         let durable = Sequence(self.log.next().0.saturating_sub(1));
-        let derived = self.derived.take_changes();
+        let derived = self.derived.take_changes(durable);
         // Numbers taken from the counters are not given back.
         let failure = &self.shared.failure;
         let folded = self.shared.fold(derived, durable);

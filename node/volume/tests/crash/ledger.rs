@@ -5,10 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, RegisterKey, ShardId, Timestamp};
+use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, RegisterKey, Sequence, ShardId, Timestamp};
+use sherd_core::limits::LOOK_ROWS_MAX;
+use sherd_core::message::LookScan;
+use sherd_core::register::heal::look::PeerCursor;
 use sherd_core::register::{EncodedValue, Refusal};
 use sherd_volume::error::Error;
 use sherd_volume::lookup::{Lookup, Source};
+use sherd_volume::read::look;
 
 use crate::support::{BUCKET, Driver, target, value};
 
@@ -55,6 +59,8 @@ pub(crate) struct Ledger {
     pub(crate) heals: BTreeMap<HealId, Fate<Bytes>>,
     pub(crate) promised: BTreeMap<Name, Ballot>,
     pub(crate) hinted: BTreeSet<(Name, Ballot)>,
+    /// Rows that another volume of the set may lack.
+    pub(crate) missed: BTreeSet<(Name, Ballot)>,
     pub(crate) floor: Ballot,
     pub(crate) data_floor: Timestamp,
     pub(crate) seals: BTreeMap<ChangeId, Fate<()>>,
@@ -111,6 +117,7 @@ impl Ledger {
         }
         self.check_promises(volume, story);
         self.check_scan(volume, story);
+        self.check_look(volume, story);
     }
 
     /// Seals are checked and then lifted, or nothing else could be read.
@@ -153,5 +160,21 @@ impl Ledger {
             .filter_map(|(name, fate)| fate.sure.as_ref().map(|(ballot, _)| (name.clone(), *ballot)))
             .collect();
         assert_eq!(found, expected, "{story}: scan");
+    }
+
+    /// A peer that may have no row of this life is shown each that it may lack: it is listed, or the horizon
+    /// says that the list lacks some.
+    fn check_look(&self, volume: &Driver, story: &str) {
+        let life = volume.reader.answerer().life;
+        let cursor = Some(PeerCursor { life, sequence: Sequence(0) });
+        let scan = LookScan { cursor, epoch: Epoch::FIRST, after: None, limit: LOOK_ROWS_MAX };
+        let rows = look::rows_behind(&volume.reader, &scan).expect("readable").rows;
+        let shown: BTreeSet<(Name, Ballot)> =
+            rows.iter().map(|row| (format!("{:?}", row.key), row.head.ballot)).collect();
+        for (name, fate) in &self.rows {
+            let Some(row) = fate.sure.as_ref().map(|(ballot, _)| (name.clone(), *ballot)) else { continue };
+            let is_shown = shown.contains(&row) || !self.missed.contains(&row);
+            assert!(is_shown, "{story}: {row:?} is not shown; horizon {:?}", look::horizon(&volume.reader));
+        }
     }
 }

@@ -207,10 +207,15 @@ impl Script {
         Self::prepare(volume, ledger, notes, &key, ballot);
         self.accept(volume, ledger, notes, &key, (ballot, value));
         if self.below(3) > 0 {
+            let is_everywhere = count % 2 == 0;
+            if !is_everywhere {
+                let name = ledger.name(&key);
+                ledger.missed.insert((name, ballot));
+            }
             volume.volume.submit(Op::Commit {
                 target: target(&key),
                 ballot,
-                is_everywhere: true,
+                is_everywhere,
                 positions: Arc::default(),
             });
         }
