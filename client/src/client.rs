@@ -61,8 +61,19 @@ pub(crate) struct Call {
     pub(crate) payload: Payload,
     /// Counts the bytes of the body as they go out.
     pub(crate) meter: Meter,
-    /// Sent although the work was cancelled: it cleans up.
-    pub(crate) is_cleanup: bool,
+    pub(crate) on_cancel: OnCancel,
+}
+
+/// The effect of a cancellation on a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnCancel {
+    /// The call ends at once.
+    End,
+    /// The attempt that is under way is the last one, and is waited for: its answer names what must be
+    /// removed.
+    Answer,
+    /// The call is sent nevertheless: it cleans up.
+    GoOn,
 }
 
 impl Call {
@@ -77,7 +88,7 @@ impl Call {
             more_headers: Vec::new(),
             payload: Payload::EMPTY,
             meter: Meter::default(),
-            is_cleanup: false,
+            on_cancel: OnCancel::End,
         }
     }
 
@@ -200,8 +211,10 @@ impl Client {
     /// Errors of the service, the connection, and the body's source.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Error> {
         let attempts = self.attempt_all(call);
-        if call.is_cleanup {
-            return attempts.await;
+        match call.on_cancel {
+            OnCancel::GoOn => return attempts.await,
+            OnCancel::Answer if !self.cancelled.is_cancelled() => return attempts.await,
+            OnCancel::End | OnCancel::Answer => {}
         }
         tokio::select! {
             // A call that is dropped is not answered; what it did on the service may be done.
@@ -269,10 +282,13 @@ impl Client {
                     return Err(self.no_answer(call, failure));
                 }
                 Verdict::Again(_, asked) => {
-                    if call.is_cleanup {
+                    if call.on_cancel == OnCancel::GoOn {
                         tokio::time::sleep(pause_time(attempt, asked)).await;
                     } else {
                         self.pause(attempt, asked).await;
+                    }
+                    if call.on_cancel == OnCancel::Answer && self.cancelled.is_cancelled() {
+                        return Err(Error::Cancelled);
                     }
                     attempt += 1;
                 }

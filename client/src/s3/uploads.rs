@@ -1,10 +1,14 @@
 //! Multipart uploads, and the guard that aborts one which is dropped.
 
+use std::pin::pin;
+
 use http::Method;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::objects::{CopySource, ObjectAttributes, ObjectName, etag, with_attributes};
 use crate::checksum::{Checksum, ChecksumAlgorithm};
-use crate::client::{Call, Client};
+use crate::client::{Call, Client, OnCancel};
 use crate::document::{self, CompletePart, PartsPage, TaggedResult, UploadStart};
 use crate::error::Error;
 use crate::limits::{CLEANUP_TIMEOUT, PARTS_MAX};
@@ -44,7 +48,7 @@ impl Drop for Upload {
 /// Removes an upload and its parts.
 pub(crate) async fn abort(client: &Client, object: &ObjectName, id: &str) -> Result<(), Error> {
     let mut call = Call::object(Method::DELETE, &object.bucket, &object.key).query("uploadId", id);
-    call.is_cleanup = true;
+    call.on_cancel = OnCancel::GoOn;
     let aborting = client.document(&call);
     let aborted = if client.cancelled().is_cancelled() {
         tokio::time::timeout(CLEANUP_TIMEOUT, aborting).await.unwrap_or(Err(Error::Cancelled))
@@ -55,6 +59,46 @@ pub(crate) async fn abort(client: &Client, object: &ObjectName, id: &str) -> Res
         Err(Error::Refused { refusal, .. }) if refusal.is_absent() => Ok(()),
         aborted => aborted.map(drop),
     }
+}
+
+/// Begins an upload for a caller who may go away: then the request that is under way is the last one.
+async fn begin_for(
+    client: Client,
+    object: ObjectName,
+    call: Call,
+    mut caller: oneshot::Sender<Result<Upload, Error>>,
+) {
+    let gone = client.cancelled().child_token();
+    let asking = client.cancelled_by(gone.clone());
+    let started = {
+        let mut started = pin!(asking.document(&call));
+        tokio::select! {
+            // Each arm is waited for to its end.
+            biased;
+            started = &mut started => started,
+            () = caller.closed() => {
+                gone.cancel();
+                match tokio::time::timeout(CLEANUP_TIMEOUT, started).await {
+                    Ok(started) => started,
+                    Err(_) => return,
+                }
+            }
+        }
+    };
+    let upload = started.and_then(|body| {
+        let start: UploadStart = document::read(&body).ok_or_else(|| Error::Malformed {
+            resource: object.to_string(),
+            what: "the body is not the start of an upload",
+        })?;
+        Ok(Upload::resume(&client, &object, start.upload_id))
+    });
+    let _dropped_without_a_caller = caller.send(upload);
+}
+
+/// Ends when cancelled work has had its time to clean up.
+async fn late(cancelled: &CancellationToken) {
+    cancelled.cancelled().await;
+    tokio::time::sleep(CLEANUP_TIMEOUT).await;
 }
 
 impl Upload {
@@ -86,14 +130,18 @@ impl Upload {
         attributes: &ObjectAttributes,
         call: Call,
     ) -> Result<Self, Error> {
-        let call = call.query("uploads", "");
-        let body = client.document(&with_attributes(call, attributes)).await?;
-        let start: Option<UploadStart> = document::read(&body);
-        let malformed = || Error::Malformed {
-            resource: object.to_string(),
-            what: "the body is not the start of an upload",
-        };
-        Ok(Self::resume(client, object, start.ok_or_else(malformed)?.upload_id))
+        let mut call = with_attributes(call.query("uploads", ""), attributes);
+        call.on_cancel = OnCancel::Answer;
+        let (sender, begun) = oneshot::channel();
+        let (owner, object) = (client.clone(), object.clone());
+        // In a task: an upload whose beginning is dropped before its answer has a guard nevertheless.
+        client.spawn(begin_for(owner, object, call, sender));
+        tokio::select! {
+            // The upload that comes too late is dropped, and removed by its guard.
+            biased;
+            begun = begun => begun.unwrap_or(Err(Error::Cancelled)),
+            () = late(client.cancelled()) => Err(Error::Cancelled),
+        }
     }
 
     /// Takes up an upload that was begun.

@@ -201,6 +201,11 @@ impl Sherd {
 
     /// The service of the node, as a program holds it.
     pub(crate) fn service() -> Service {
+        Self::service_at(node())
+    }
+
+    /// The service at another address, that of a relay.
+    pub(crate) fn service_at(endpoint: SocketAddr) -> Service {
         let [(_, access_key), (_, secret)] = KEYS;
         let mut options = ServiceOptions {
             keys: Some(KeyPair {
@@ -210,7 +215,7 @@ impl Sherd {
             }),
             ..ServiceOptions::default()
         };
-        options.overrides.endpoint = Some(format!("http://{}", node()));
+        options.overrides.endpoint = Some(format!("http://{endpoint}"));
         Service::open(&options).expect("no certificates are needed")
     }
 

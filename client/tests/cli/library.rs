@@ -12,6 +12,7 @@ use sherd_client::{
 use tokio_util::sync::CancellationToken;
 
 use crate::fixture::{Sherd, noise};
+use crate::relay::{Relay, Rule, Way};
 
 /// Runs a story with a service and a bucket of its own.
 fn story<F: Future<Output = ()>>(tell: impl FnOnce(Sherd, Service) -> F) {
@@ -166,6 +167,36 @@ fn cancelled_work_is_cleaned_up_before_it_returns() {
         assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
         assert_eq!(service.client().uploads(&sherd.bucket).await.expect("a list"), []);
         assert!(service.stat(&object).await.unwrap_err().is_absent(), "others of the service go on");
+    });
+}
+
+#[test]
+fn an_upload_that_ends_before_its_beginning_is_answered_leaves_nothing_behind() {
+    story(async |sherd, service| {
+        let uploads = async || service.client().uploads(&sherd.bucket).await.expect("a list").len();
+        sherd.write("up", noise(17 << 20, 8));
+        for is_cancelled in [true, false] {
+            let relay = Relay::new(Way::Down, Rule::Hold { bytes: 1 });
+            let token = CancellationToken::new();
+            let far = Sherd::service_at(relay.address).cancelled_by(token.clone());
+            let (path, object) = (sherd.path("up"), ObjectName::new(sherd.bucket.as_str(), "key"));
+            let uploading = tokio::spawn(async move { far.upload(&path, &object, &plain()).await });
+            tokio::task::block_in_place(|| relay.wait_until_held());
+            assert_eq!(uploads().await, 1);
+            if is_cancelled {
+                token.cancel();
+                relay.pass();
+                assert!(matches!(uploading.await.expect("it ends"), Err(Error::Cancelled)));
+                assert_eq!(uploads().await, 0);
+            } else {
+                uploading.abort();
+                assert!(uploading.await.is_err_and(|error| error.is_cancelled()));
+                relay.pass();
+                while uploads().await > 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
     });
 }
 
