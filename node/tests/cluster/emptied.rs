@@ -12,7 +12,7 @@ use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::data::{Body, Dice, Home};
 use crate::harness::volumes;
 use crate::harness::wait::{SOON, eventually};
-use crate::load::{Load, Plan, Step};
+use crate::load::{Expected, Load, Plan, Step};
 
 /// The shortest there is.
 const GRACE: &str = "release_grace = \"2m\"";
@@ -63,7 +63,7 @@ async fn a_bucket_that_was_written_while_nodes_were_killed_gives_its_space_back(
     cluster.with_bucket().await;
     let keys: Vec<String> = (0..12).map(|key| load.key(key)).collect();
     let steps = [Step::Put(Home::Packed), Step::Put(Home::File), Step::Create, Step::Swap, Step::Delete];
-    let plan = Plan { keys: keys.clone(), steps: steps.to_vec(), all_succeeds: false };
+    let plan = Plan { keys: keys.clone(), steps: steps.to_vec(), expected: Expected::Answered };
     for kill in 0..KILLS {
         let node = kill % cluster.len();
         let clients = load.start(&cluster.clients()[node], &mut dice, WRITERS, &plan);

@@ -8,7 +8,7 @@ use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Dice, Home};
 use crate::harness::s3::{BUCKET, Failure, S3, outcome};
 use crate::harness::wait::{SOON, eventually};
-use crate::load::{Load, Plan, Step};
+use crate::load::{Expected, Load, Plan, Step};
 
 /// Nodes of both stories.
 const NODES: usize = 4;
@@ -130,7 +130,7 @@ async fn under_load(
     keys: &[String],
     happens: impl AsyncFnOnce(),
 ) {
-    let plan = Plan { keys: keys.to_vec(), steps: steps(), all_succeeds: false };
+    let plan = Plan { keys: keys.to_vec(), steps: steps(), expected: Expected::Answered };
     let running: Vec<_> = clients.iter().map(|s3| load.start(s3, dice, CLIENTS, &plan)).collect();
     load.answers(60).await;
     happens().await;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::harness::cluster::{TestCluster, cluster_of, name};
 use crate::harness::data::{Dice, Home};
 use crate::harness::wait::{LATER, eventually};
-use crate::load::{Load, Plan, Step};
+use crate::load::{Expected, Load, Plan, Step};
 
 const NODES: usize = 4;
 /// Clients of each node.
@@ -37,7 +37,7 @@ async fn no_request_fails_while_the_certificates_of_all_nodes_are_replaced() {
             Step::Delete,
             Step::List,
         ],
-        all_succeeds: true,
+        expected: Expected::Settled,
     };
     let mut running = Vec::new();
     for s3 in &clients {

@@ -24,7 +24,7 @@ use crate::harness::cluster::{ClusterShape, TestCluster, cluster_of};
 use crate::harness::data::{Dice, Home};
 use crate::harness::s3::S3;
 use crate::harness::wait::{SOON, eventually};
-use crate::load::{Load, Plan, Step};
+use crate::load::{Expected, Load, Plan, Step};
 use crate::wire::{call, frame};
 use sherd_net::tls::{Role, Trust};
 
@@ -180,12 +180,12 @@ fn clients(load: &Arc<Load>, cluster: &TestCluster, balancer: &Balancer, dice: &
     let keys = |writer| keys(writer).map(|key| load.key(key)).collect::<Vec<_>>();
     let mut clients = JoinSet::new();
     for writer in 0..WRITERS {
-        let plan = Plan { keys: keys(writer), steps: changes(), all_succeeds: true };
+        let plan = Plan { keys: keys(writer), steps: changes(), expected: Expected::Done };
         clients.spawn(ended(load.start(&s3(), dice, 1, &plan)));
     }
     let all: Vec<String> = (0..WRITERS).flat_map(keys).collect();
     for _ in 0..READERS {
-        let plan = Plan { keys: all.clone(), steps: looks(), all_succeeds: true };
+        let plan = Plan { keys: all.clone(), steps: looks(), expected: Expected::Done };
         clients.spawn(ended(load.start(&s3(), dice, 1, &plan)));
     }
     clients

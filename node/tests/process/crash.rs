@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::harness::data::{Body, Dice, Home};
 use crate::harness::{Node, empty, volumes, wait};
-use crate::load::{Load, Plan, Step};
+use crate::load::{Expected, Load, Plan, Step};
 
 /// Writers at one time.
 const WRITERS: usize = 6;
@@ -39,7 +39,8 @@ async fn acknowledged_writes_outlive(kills: usize) {
         let fresh: Vec<_> = (0..KEYS).map(|key| load.key(format_args!("{round}/{key}"))).collect();
         // Some of the older keys are overwritten and deleted too.
         let older = keys.iter().filter(|_| dice.below(8) == 0).cloned().collect::<Vec<_>>();
-        let plan = Plan { keys: [fresh.clone(), older].concat(), steps: steps(), all_succeeds: false };
+        let plan =
+            Plan { keys: [fresh.clone(), older].concat(), steps: steps(), expected: Expected::Answered };
         let clients = load.start(&node.s3(), &mut dice, WRITERS, &plan);
         let answers = 20 + dice.below(60);
         load.answers(answers).await;
@@ -108,7 +109,7 @@ async fn a_suspended_process_goes_on_where_it_was() {
     let s3 = node.with_bucket().await;
     let keys: Vec<_> = (0..4).map(|key| load.key(key)).collect();
     // Clients in each other's way may get an unknown outcome.
-    let plan = Plan { keys: keys.clone(), steps: steps(), all_succeeds: false };
+    let plan = Plan { keys: keys.clone(), steps: steps(), expected: Expected::Answered };
     let clients = load.start(&s3, &mut dice, 4, &plan);
     for _ in 0..5 {
         load.answers(10).await;

@@ -15,7 +15,7 @@ use crate::harness::data::{Dice, Home};
 use crate::harness::s3::S3;
 use crate::harness::wait::{LATER, SOON, eventually};
 use crate::harness::{Node, Stopped, VOLUMES, empty, volumes};
-use crate::load::{Load, Plan, Step};
+use crate::load::{Expected, Load, Plan, Step};
 
 /// How long after its start upkeep has looked at every row that is not settled, and again.
 const SETTLE_SECONDS: f64 = 6.0;
@@ -29,7 +29,7 @@ async fn volumes_go_and_come_back_under_load() {
     let node = empty().start().await;
     let s3 = node.with_bucket().await;
     let keys: Vec<_> = (0..24).map(|key| load.key(key)).collect();
-    let plan = Plan { keys: keys.clone(), steps: steps(), all_succeeds: true };
+    let plan = Plan { keys: keys.clone(), steps: steps(), expected: Expected::Done };
 
     let clients = load.start(&s3, &mut dice, CLIENTS, &plan);
     load.answers(60).await;
@@ -98,7 +98,7 @@ async fn a_rebuild_that_is_killed_again_and_again_ends() {
         load.step_settled(&s3, &mut dice, key, Step::Put(home)).await;
     }
     node.until_whole().await;
-    let plan = Plan { keys: keys.clone(), steps: steps(), all_succeeds: false };
+    let plan = Plan { keys: keys.clone(), steps: steps(), expected: Expected::Answered };
     // Each volume is lost once, and the node is killed while it is being rebuilt under load.
     for number in 1..=4 {
         let stopped = node.kill().await;
@@ -177,7 +177,7 @@ async fn writes_are_refused_and_reads_go_on(load: &Arc<Load>, s3: &S3, dice: &mu
     })
     .await;
     let steps = vec![Step::Get, Step::Get, Step::Head, Step::List];
-    let readers = Plan { keys: keys.to_vec(), steps, all_succeeds: true };
+    let readers = Plan { keys: keys.to_vec(), steps, expected: Expected::Done };
     let clients = load.start(s3, dice, CLIENTS, &readers);
     for step in [Step::Put(Home::Inline), Step::Put(Home::Packed), Step::Put(Home::File), Step::Delete] {
         let failure = load.step(s3, dice, &refused, step).await.expect_err("two volumes cannot accept");

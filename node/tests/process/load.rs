@@ -48,8 +48,18 @@ pub(crate) struct Plan {
     pub(crate) keys: Vec<String>,
     /// Requests of the client, each as often as it stands here.
     pub(crate) steps: Vec<Step>,
-    /// Whether each request is done, as [`healthy`] says; else one without an answer ends the client.
-    pub(crate) all_succeeds: bool,
+    pub(crate) expected: Expected,
+}
+
+/// How the requests of a plan may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// All are done: one that fails ends the test.
+    Done,
+    /// All are done, as [`healthy`] says.
+    Settled,
+    /// Answers of any kind; a request without one ends the client.
+    Answered,
 }
 
 impl Load {
@@ -308,11 +318,12 @@ async fn client(load: Arc<Load>, s3: S3, mut dice: Dice, plan: Plan) {
     while !*load.stopped.borrow() {
         let key = &plan.keys[dice.below(plan.keys.len())];
         let step = plan.steps[dice.below(plan.steps.len())];
-        if plan.all_succeeds {
+        if plan.expected == Expected::Settled {
             load.step_settled(&s3, &mut dice, key, step).await;
             continue;
         }
         match load.step(&s3, &mut dice, key, step).await {
+            Err(failure) if plan.expected == Expected::Done => panic!("{step:?} on {key} fails: {failure:?}"),
             Err(Failure::Refused { status: 0, .. } | Failure::Lost(_)) => return,
             Ok(()) | Err(Failure::Unavailable { .. }) => {}
             Err(refused @ Failure::Refused { .. }) => panic!("{step:?} on {key}: {refused:?}"),

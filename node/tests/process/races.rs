@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::harness::data::{Body, Dice, Home};
 use crate::harness::empty;
 use crate::harness::s3::{Condition, Failure, Outcome, S3};
-use crate::load::{Load, Plan, Step};
+use crate::load::{Expected, Load, Plan, Step};
 
 /// Clients that race.
 const RACERS: usize = 8;
@@ -54,7 +54,7 @@ async fn no_writer_of_a_hot_key_is_refused() {
     for writers in [2, 4, 8, 16, 32] {
         let keys = vec![load.key(writers)];
         let steps = vec![Step::Put(Home::Inline), Step::Put(Home::Inline), Step::Put(Home::Packed)];
-        let plan = Plan { keys: keys.clone(), steps, all_succeeds: true };
+        let plan = Plan { keys: keys.clone(), steps, expected: Expected::Done };
         let clients = load.start(&s3, &mut dice, writers, &plan);
         load.answers(8 * writers).await;
         load.stop(clients).await;
@@ -70,7 +70,7 @@ async fn every_answer_fits_one_order_per_key() {
     let node = empty().start().await;
     let s3 = node.with_bucket().await;
     let keys: Vec<_> = (0..3).map(|key| load.key(key)).collect();
-    let plan = Plan { keys: keys.clone(), steps: steps(), all_succeeds: false };
+    let plan = Plan { keys: keys.clone(), steps: steps(), expected: Expected::Answered };
     let clients = load.start(&s3, &mut dice, RACERS, &plan);
     load.answers(1500).await;
     load.stop(clients).await;
@@ -86,7 +86,7 @@ async fn every_answer_fits_one_order_across_kills() {
     let mut node = empty().start().await;
     node.with_bucket().await;
     let keys: Vec<_> = (0..4).map(|key| load.key(key)).collect();
-    let plan = Plan { keys: keys.clone(), steps: steps(), all_succeeds: false };
+    let plan = Plan { keys: keys.clone(), steps: steps(), expected: Expected::Answered };
     for _ in 0..5 {
         let clients = load.start(&node.s3(), &mut dice, RACERS, &plan);
         load.answers(60 + dice.below(100)).await;

@@ -195,7 +195,7 @@ impl Looker {
             if !is_due || ended.iter().any(|look: &PeerLook| look.peer == peer.volume) {
                 continue;
             }
-            // Another volume of this node walks its peers: the next look finds it done.
+            // While another volume of this node walks, this one waits for a later look.
             let Ok(_turn) = self.walks.try_lock() else { break };
             let cursor = looks.cursors.get(&peer.volume).copied();
             ended.extend(self.look_at(own, peer, cursor, Some(walk_due_ms)).await);
